@@ -17,6 +17,18 @@ EYELET_INLINE vec map_leaky_relu(vec x, vec alpha, vec beta)
     return choose(less_or_equal(all(0.0f), x), x, mul(x, alpha));
 }
 EYELET_INLINE vec map_hard_sigmoid(vec x, vec alpha, vec beta) { return hard_sigmoid(x, alpha, beta); }
+EYELET_INLINE vec map_elu(vec x, vec alpha, vec beta) { return elu(x, alpha, beta); }
+EYELET_INLINE vec map_shrink(vec x, vec alpha, vec beta) { return shrink(x, alpha, beta); }
+EYELET_INLINE vec map_swish(vec x, vec alpha, vec beta)
+{
+    (void)beta;
+    return swish(x, alpha);
+}
+EYELET_INLINE vec map_above(vec x, vec alpha, vec beta)
+{
+    (void)beta;
+    return above(x, alpha);
+}
 
 #define EYELET_MAP_PLAIN(name)                                                                         \
     EYELET_INLINE vec map_##name(vec x, vec alpha, vec beta)                                           \
@@ -34,6 +46,15 @@ EYELET_MAP_PLAIN(gelu_tanh)
 EYELET_MAP_PLAIN(error_function)
 EYELET_MAP_PLAIN(root)
 EYELET_MAP_PLAIN(exponential)
+EYELET_MAP_PLAIN(softplus)
+EYELET_MAP_PLAIN(mish)
+EYELET_MAP_PLAIN(logarithm)
+EYELET_MAP_PLAIN(magnitude)
+EYELET_MAP_PLAIN(whole_below)
+EYELET_MAP_PLAIN(whole_above)
+EYELET_MAP_PLAIN(nearest_whole)
+EYELET_MAP_PLAIN(sign_of)
+EYELET_MAP_PLAIN(softsign)
 
 EYELET_INLINE void map_rows(const struct eyelet_map *t, map_function f)
 {
@@ -75,6 +96,19 @@ EYELET_INLINE void elementwise_map(const struct eyelet_map *t)
     case EYELET_ERF: map_rows(t, map_error_function); break;
     case EYELET_SQRT: map_rows(t, map_root); break;
     case EYELET_EXP: map_rows(t, map_exponential); break;
+    case EYELET_ELU: map_rows(t, map_elu); break;
+    case EYELET_SOFTPLUS: map_rows(t, map_softplus); break;
+    case EYELET_MISH: map_rows(t, map_mish); break;
+    case EYELET_SWISH: map_rows(t, map_swish); break;
+    case EYELET_LOG: map_rows(t, map_logarithm); break;
+    case EYELET_ABS: map_rows(t, map_magnitude); break;
+    case EYELET_FLOOR: map_rows(t, map_whole_below); break;
+    case EYELET_CEIL: map_rows(t, map_whole_above); break;
+    case EYELET_ROUND_EVEN: map_rows(t, map_nearest_whole); break;
+    case EYELET_SIGN: map_rows(t, map_sign_of); break;
+    case EYELET_SOFTSIGN: map_rows(t, map_softsign); break;
+    case EYELET_SHRINK: map_rows(t, map_shrink); break;
+    case EYELET_THRESHOLDED_RELU: map_rows(t, map_above); break;
     }
 }
 

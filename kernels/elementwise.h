@@ -33,6 +33,20 @@ enum eyelet_function {
     EYELET_ERF = 10,
     EYELET_SQRT = 11,
     EYELET_EXP = 12,
+    EYELET_ELU = 13,
+    EYELET_SOFTPLUS = 14,
+    EYELET_MISH = 15,
+    EYELET_SWISH = 16,
+    EYELET_LOG = 17,
+    EYELET_ABS = 18,
+    EYELET_FLOOR = 19,
+    EYELET_CEIL = 20,
+    EYELET_ROUND_EVEN = 21,
+    EYELET_SIGN = 22,
+    EYELET_SOFTSIGN = 23,
+    EYELET_SHRINK = 24,
+    EYELET_THRESHOLDED_RELU = 25,
+    /* Functions after these are the portable kernels' alone. */
 };
 
 struct eyelet_binary {
@@ -60,6 +74,7 @@ enum eyelet_binary_op {
     EYELET_MASK = 5,  /* b, but a where b is NaN */
     EYELET_MAX = 6,   /* a > b ? a : b; NaN where either is */
     EYELET_MIN = 7,   /* a < b ? a : b; NaN where either is */
+    /* Operations after these are the portable kernels' alone. */
 };
 
 #endif

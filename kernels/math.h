@@ -61,6 +61,15 @@ EYELET_INLINE vec exponential2(vec x)
     return scale(add(exp_minus_one_near_zero(r), all(1.0f)), rounded);
 }
 
+EYELET_INLINE vec exp_minus_one(vec y)
+{
+    y = larger(all(-20.0f), y);
+    const vec rounded = fused(y, all(EYELET_LOG2_E), all(EYELET_ROUND));
+    const vec r = without_powers(y, sub(rounded, all(EYELET_ROUND)));
+    const vec power = power_of_two(bits(rounded));
+    return fused(exp_minus_one_near_zero(r), power, sub(power, all(1.0f)));
+}
+
 EYELET_INLINE vec sigmoid(vec x)
 {
     const vec e = exponential(with_sign(x, all(-0.0f)));
@@ -69,12 +78,7 @@ EYELET_INLINE vec sigmoid(vec x)
 
 EYELET_INLINE vec hyperbolic_tangent(vec x)
 {
-    vec y = mul(magnitude(x), all(-2.0f));
-    y = larger(all(-20.0f), y);
-    const vec rounded = fused(y, all(EYELET_LOG2_E), all(EYELET_ROUND));
-    const vec r = without_powers(y, sub(rounded, all(EYELET_ROUND)));
-    const vec power = power_of_two(bits(rounded));
-    const vec u = fused(exp_minus_one_near_zero(r), power, sub(power, all(1.0f)));
+    const vec u = exp_minus_one(mul(magnitude(x), all(-2.0f)));
     return with_sign(over(u, add(all(2.0f), u)), x);
 }
 
@@ -131,14 +135,114 @@ EYELET_INLINE vec hard_swish(vec x)
     return mul(x, hard_sigmoid(x, all(1.0f / 6.0f), all(0.5f)));
 }
 
-EYELET_INLINE vec logarithm2(vec x)
+EYELET_INLINE vec negative(vec x) { return from_bits(sub_ints(bits(x), all_ints((int)0x80000000u))); }
+
+EYELET_INLINE vec elu(vec x, vec alpha, vec beta)
+{
+    return choose(less(x, all(0.0f)), mul(alpha, exp_minus_one(x)), mul(beta, x));
+}
+
+EYELET_INLINE vec log_of_one_and(vec u)
+{
+    const vec s = over(u, add(all(2.0f), u));
+    const vec z = mul(s, s);
+    vec r = all(1.1764706e-1f);
+    r = fused(r, z, all(1.3333334e-1f));
+    r = fused(r, z, all(1.5384615e-1f));
+    r = fused(r, z, all(1.8181818e-1f));
+    r = fused(r, z, all(2.2222222e-1f));
+    r = fused(r, z, all(2.8571429e-1f));
+    r = fused(r, z, all(4e-1f));
+    r = fused(r, z, all(6.6666669e-1f));
+    return fused(negative(s), sub(u, mul(r, z)), u);
+}
+
+EYELET_INLINE vec softplus(vec x)
+{
+    return add(larger(all(0.0f), x), log_of_one_and(exponential(with_sign(x, all(-0.0f)))));
+}
+
+EYELET_INLINE vec mish(vec x)
+{
+    const vec e = exponential(smaller(all(20.0f), x));
+    const vec n = mul(e, add(e, all(2.0f)));
+    return mul(larger(all(-128.0f), x), over(n, add(n, all(2.0f))));
+}
+
+EYELET_INLINE vec swish(vec x, vec alpha)
+{
+    x = larger(all(-3.40282347e38f), x);
+    return mul(x, sigmoid(mul(alpha, x)));
+}
+
+EYELET_INLINE vec softsign(vec x)
+{
+    x = clamp(x, all(-3.40282347e38f), all(3.40282347e38f));
+    return over(x, add(all(1.0f), magnitude(x)));
+}
+
+EYELET_INLINE vec nearest_whole(vec x)
+{
+    const vec a = magnitude(x);
+    const vec rounded = with_sign(sub(add(a, all(8388608.0f)), all(8388608.0f)), x);
+    return choose(less(a, all(8388608.0f)), rounded, x);
+}
+
+EYELET_INLINE vec whole_below(vec x)
+{
+    const vec rounded = nearest_whole(x);
+    return choose(less(x, rounded), sub(rounded, all(1.0f)), rounded);
+}
+
+EYELET_INLINE vec whole_above(vec x) { return negative(whole_below(negative(x))); }
+
+EYELET_INLINE vec sign_of(vec x)
+{
+    return choose(less(all(0.0f), x), all(1.0f), choose(less(x, all(0.0f)), all(-1.0f), x));
+}
+
+EYELET_INLINE vec shrink(vec x, vec lambda, vec bias)
+{
+    const vec lowest = negative(lambda);
+    const vec moved = choose(less(x, lowest), add(x, bias), sub(x, bias));
+    const vec upper = choose(less_or_equal(x, lambda), all(0.0f), moved);
+    return choose(less_or_equal(lowest, x), upper, moved);
+}
+
+EYELET_INLINE vec above(vec x, vec alpha) { return choose(less_or_equal(x, alpha), all(0.0f), x); }
+
+EYELET_INLINE vec mantissa_and_exponent(vec x, vec *exponent)
 {
     const mask subnormal = less(x, all(1.17549435e-38f));
     const vec normal = choose(subnormal, mul(x, all(16777216.0f)), x);
     const ints moved = add_ints(bits(normal), all_ints(0x3f800000 - 0x3f3504f3));
     const ints biased = sub_ints(shift_right(moved, 23), all_ints(127));
-    const vec m = from_bits(add_ints(and_ints(moved, all_ints(0x007fffff)), all_ints(0x3f3504f3)));
-    const vec exponent = sub(to_float(biased), choose(subnormal, all(24.0f), all(0.0f)));
+    *exponent = sub(to_float(biased), choose(subnormal, all(24.0f), all(0.0f)));
+    return from_bits(add_ints(and_ints(moved, all_ints(0x007fffff)), all_ints(0x3f3504f3)));
+}
+
+EYELET_INLINE vec logarithm(vec x)
+{
+    vec n;
+    const vec f = sub(mantissa_and_exponent(x, &n), all(1.0f));
+    const vec s = over(f, add(all(2.0f), f));
+    const vec z = mul(s, s);
+    vec r = all(2.2222222e-1f);
+    r = fused(r, z, all(2.8571429e-1f));
+    r = fused(r, z, all(4e-1f));
+    r = fused(r, z, all(6.6666669e-1f));
+    const vec rest = fused(negative(s), sub(f, mul(r, z)), f);
+    const vec finite = fused(n, all(EYELET_LN2), fused(n, all(EYELET_LN2_LOW), rest));
+    const vec positive = choose(less(all(3.40282347e38f), x), x, finite);
+    const vec nan = from_bits(all_ints(0x7fc00000));
+    const vec other = choose(less_or_equal(all(0.0f), x), all(-EYELET_INFINITY), nan);
+    return choose(less(all(0.0f), x), positive, other);
+}
+
+EYELET_INLINE vec logarithm2(vec x)
+{
+    vec exponent;
+    const vec m = mantissa_and_exponent(x, &exponent);
     const vec s = over(sub(m, all(1.0f)), add(m, all(1.0f)));
     const vec z = mul(s, s);
     vec p = all(4.3171957e-1f);

@@ -64,6 +64,21 @@ fn codes_of_operators() {
 }
 
 #[test]
+fn codes_of_functions_and_arithmetic() {
+    let listed = |starts: &[&str], names: Vec<String>| {
+        let stated: Vec<(u32, &str)> =
+            starts.iter().flat_map(|start| stated_codes(start)).collect();
+        let actual = names.iter().enumerate().map(|(code, name)| (code as u32, &name[..]));
+        assert_eq!(stated, actual.collect::<Vec<_>>());
+    };
+    let starts =
+        ["Functions (the activation of a layer):", "Of Unary layers also:", "on processors:"];
+    listed(&starts, ActivationKind::ALL.map(|kind| format!("{kind:?}")).to_vec());
+    let starts = ["Arithmetic (`BinaryParams.op`):", "Arithmetic on processors:"];
+    listed(&starts, BinaryOp::ALL.map(|op| format!("{op:?}")).to_vec());
+}
+
+#[test]
 fn codes_of_encodings() {
     let stated = stated_codes("Encodings of panels' weights (`LayerRecord.encoding`):");
     let actual: Vec<(u32, &str)> = (0..1000)

@@ -22,7 +22,8 @@ EYELET_INLINE void each(const Activation &a, float (&v)[N])
         v[i] = F(v[i], a.alpha, a.beta);
 }
 
-/* The function is the same for all threads: one branch, and then N chains of operations side by side. */
+/* The functions that layers of all operators have. The function is the same for all threads: one branch, and then N
+ * chains of operations side by side. */
 template <int N> EYELET_INLINE void activate(const Activation &a, float (&v)[N])
 {
     switch (a.function) {
@@ -38,6 +39,10 @@ template <int N> EYELET_INLINE void activate(const Activation &a, float (&v)[N])
     case EYELET_ERF: each<map_error_function>(a, v); break;
     case EYELET_SQRT: each<map_root>(a, v); break;
     case EYELET_EXP: each<map_exponential>(a, v); break;
+    case EYELET_ELU: each<map_elu>(a, v); break;
+    case EYELET_SOFTPLUS: each<map_softplus>(a, v); break;
+    case EYELET_MISH: each<map_mish>(a, v); break;
+    case EYELET_SWISH: each<map_swish>(a, v); break;
     }
 }
 

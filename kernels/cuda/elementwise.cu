@@ -15,6 +15,23 @@ struct MapRecord {
     Activation activation;
 };
 
+/* All functions that GPUs compute. */
+template <int N> EYELET_INLINE void apply(const Activation &a, float (&v)[N])
+{
+    switch (a.function) {
+    case EYELET_LOG: each<map_logarithm>(a, v); break;
+    case EYELET_ABS: each<map_magnitude>(a, v); break;
+    case EYELET_FLOOR: each<map_whole_below>(a, v); break;
+    case EYELET_CEIL: each<map_whole_above>(a, v); break;
+    case EYELET_ROUND_EVEN: each<map_nearest_whole>(a, v); break;
+    case EYELET_SIGN: each<map_sign_of>(a, v); break;
+    case EYELET_SOFTSIGN: each<map_softsign>(a, v); break;
+    case EYELET_SHRINK: each<map_shrink>(a, v); break;
+    case EYELET_THRESHOLDED_RELU: each<map_above>(a, v); break;
+    default: activate(a, v);
+    }
+}
+
 template <int N> EYELET_INLINE void map_all(const MapRecord &r)
 {
     const size_t col = EYELET_COLUMN(N);
@@ -24,7 +41,7 @@ template <int N> EYELET_INLINE void map_all(const MapRecord &r)
     {
         float v[N];
         get(v, r.in + row * r.in_pitch + col);
-        activate(r.activation, v);
+        apply(r.activation, v);
         put(r.out + row * r.out_pitch + col, v);
     }
 }

@@ -2,7 +2,7 @@
 //! other kernels compute, an element at a time.
 
 use super::igemm::clamp;
-use super::math;
+use super::{math, wide};
 use crate::pack::{ActivationKind, BinaryOp};
 
 /// A function with its parameters.
@@ -24,6 +24,30 @@ pub fn map(function: ActivationKind, x: f32, alpha: f32, beta: f32) -> f32 {
         ActivationKind::Erf => math::erf(x),
         ActivationKind::Sqrt => math::sqrt(x),
         ActivationKind::Exp => math::exp(x),
+        ActivationKind::Elu => math::elu(x, alpha, beta),
+        ActivationKind::Softplus => math::softplus(x),
+        ActivationKind::Mish => math::mish(x),
+        ActivationKind::Swish => math::swish(x, alpha),
+        ActivationKind::Log => math::log(x),
+        ActivationKind::Abs => x.abs(),
+        ActivationKind::Floor => math::floor(x),
+        ActivationKind::Ceil => -math::floor(-x),
+        ActivationKind::Round => math::round(x),
+        ActivationKind::Sign => math::sign(x),
+        ActivationKind::Softsign => math::softsign(x),
+        ActivationKind::Shrink => math::shrink(x, alpha, beta),
+        ActivationKind::ThresholdedRelu => math::above(x, alpha),
+        ActivationKind::Sin => wide::sin(x),
+        ActivationKind::Cos => wide::cos(x),
+        ActivationKind::Tan => wide::tan(x),
+        ActivationKind::Asin => wide::asin(x),
+        ActivationKind::Acos => wide::acos(x),
+        ActivationKind::Atan => wide::atan(x),
+        ActivationKind::Sinh => wide::sinh(x),
+        ActivationKind::Cosh => wide::cosh(x),
+        ActivationKind::Asinh => wide::asinh(x),
+        ActivationKind::Acosh => wide::acosh(x),
+        ActivationKind::Atanh => wide::atanh(x),
     }
 }
 
@@ -45,6 +69,8 @@ pub fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
         }
         BinaryOp::Max => maximum(a, b),
         BinaryOp::Min => minimum(a, b),
+        BinaryOp::Pow => wide::pow(a, b),
+        BinaryOp::Mod => wide::remainder(a, b),
     }
 }
 

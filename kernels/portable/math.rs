@@ -8,13 +8,14 @@
 //! rounding has it.
 //!
 //! Largest errors against double precision, in units in the last place of the result (the tests
-//! hold them to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log2` 3; `pow` 4 +
-//! |p · log2 x| · 1.5; of the activations `silu` 3.5 and `gelu_tanh` 5 + |x|³, relative down to the
-//! smallest results. The error of `gelu`, x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is
-//! no longer small next to the result.
+//! hold them to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log` 1.2, `log2` 3;
+//! `pow` 4 + |p · log2 x| · 1.5; of the activations `silu` 3.5, `elu` 1.2, `softplus` 2, `mish` 4.5,
+//! `softsign` 1.5, `swish` 4 + |alpha · x|, and `gelu_tanh` 5 + |x|³, relative down to the smallest results. The
+//! error of `gelu`, x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is no longer small next to
+//! the result.
 //!
 //! The polynomials are Chebyshev fits, made for the intervals that stand next to them; the quotient
-//! that `erf` uses is a rational minimax fit.
+//! that `erf` uses is a rational minimax fit. Those of logarithms are Taylor's.
 
 use super::igemm::clamp;
 use crate::kernels::fma::fma;
@@ -83,6 +84,17 @@ fn exp2(x: f32) -> f32 {
     scale(exp_minus_one_near_zero(r) + 1.0, rounded)
 }
 
+/// eʸ - 1 for y ≤ 0, without cancellation.
+#[inline(always)]
+fn exp_minus_one(y: f32) -> f32 {
+    // From -20 on the result is -1.
+    let y = if y < -20.0 { -20.0 } else { y };
+    let rounded = fma(y, LOG2_E, ROUND);
+    let r = without_powers(y, rounded - ROUND);
+    let power = power_of_two(integer(rounded));
+    fma(exp_minus_one_near_zero(r), power, power - 1.0)
+}
+
 /// 1 / (1 + e⁻ˣ), from the exponential that does not overflow.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
@@ -93,13 +105,7 @@ pub fn sigmoid(x: f32) -> f32 {
 /// tanh x = -u / (2 + u) with u = exp(-2|x|) - 1, which is computed without cancellation.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
-    let y = x.abs() * -2.0;
-    // From 10 on the result is 1.
-    let y = if y < -20.0 { -20.0 } else { y };
-    let rounded = fma(y, LOG2_E, ROUND);
-    let r = without_powers(y, rounded - ROUND);
-    let power = power_of_two(integer(rounded));
-    let u = fma(exp_minus_one_near_zero(r), power, power - 1.0);
+    let u = exp_minus_one(x.abs() * -2.0);
     (-u / (2.0 + u)).copysign(x)
 }
 
@@ -173,6 +179,93 @@ pub fn hard_swish(x: f32) -> f32 {
     x * hard_sigmoid(x, 1.0 / 6.0, 0.5)
 }
 
+/// beta · x from 0 on, alpha · (eˣ - 1) below.
+#[inline(always)]
+pub fn elu(x: f32, alpha: f32, beta: f32) -> f32 {
+    if x < 0.0 { alpha * exp_minus_one(x) } else { beta * x }
+}
+
+/// ln(1 + u) for 0 ≤ u ≤ 1: with s = u/(2 + u) it is u - s · (u - R(s²)).
+#[inline(always)]
+fn log_of_one_and(u: f32) -> f32 {
+    let s = u / (2.0 + u);
+    let z = s * s;
+    let mut r = 1.176_470_6e-1;
+    r = fma(r, z, 1.333_333_4e-1);
+    r = fma(r, z, 1.538_461_5e-1);
+    r = fma(r, z, 1.818_181_8e-1);
+    r = fma(r, z, 2.222_222_2e-1);
+    r = fma(r, z, 2.857_142_9e-1);
+    r = fma(r, z, 4e-1);
+    r = fma(r, z, 6.666_666_9e-1);
+    fma(-s, u - r * z, u)
+}
+
+/// ln(1 + eˣ), from the exponential that does not overflow.
+#[inline(always)]
+pub fn softplus(x: f32) -> f32 {
+    let positive = if 0.0 > x { 0.0 } else { x };
+    positive + log_of_one_and(exp(-x.abs()))
+}
+
+/// x · tanh(ln(1 + eˣ)) = x · n/(n + 2) with n = eˣ · (eˣ + 2).
+#[inline(always)]
+pub fn mish(x: f32) -> f32 {
+    // From 20 on the quotient is 1.
+    let e = exp(if 20.0 < x { 20.0 } else { x });
+    let n = e * (e + 2.0);
+    bounded(x) * (n / (n + 2.0))
+}
+
+/// x · sigmoid(alpha · x). Of minus infinity its limit for alpha > 0, -0.
+#[inline(always)]
+pub fn swish(x: f32, alpha: f32) -> f32 {
+    let x = if f32::MIN > x { f32::MIN } else { x };
+    x * sigmoid(alpha * x)
+}
+
+/// x / (1 + |x|)
+#[inline(always)]
+pub fn softsign(x: f32) -> f32 {
+    let x = clamp(x, f32::MIN, f32::MAX);
+    x / (1.0 + x.abs())
+}
+
+/// The nearest whole number, of two the even one.
+#[inline(always)]
+pub fn round(x: f32) -> f32 {
+    // From 2²³ on all numbers are whole; adding it to smaller ones rounds them.
+    let rounded = ((x.abs() + 8_388_608.0) - 8_388_608.0).copysign(x);
+    if x.abs() < 8_388_608.0 { rounded } else { x }
+}
+
+/// The largest whole number that is not above x.
+#[inline(always)]
+pub fn floor(x: f32) -> f32 {
+    let rounded = round(x);
+    if x < rounded { rounded - 1.0 } else { rounded }
+}
+
+/// The sign as a number; zeros and NaN stay.
+#[inline(always)]
+pub fn sign(x: f32) -> f32 {
+    let negative = if x < 0.0 { -1.0 } else { x };
+    if 0.0 < x { 1.0 } else { negative }
+}
+
+/// x nearer to zero by `bias`, and zero up to `lambda`.
+#[inline(always)]
+pub fn shrink(x: f32, lambda: f32, bias: f32) -> f32 {
+    let moved = if x < -lambda { x + bias } else { x - bias };
+    if -lambda <= x && x <= lambda { 0.0 } else { moved }
+}
+
+/// x above `alpha`, zero elsewhere.
+#[inline(always)]
+pub fn above(x: f32, alpha: f32) -> f32 {
+    if x <= alpha { 0.0 } else { x }
+}
+
 /// √x, correctly rounded, as the instructions for it are. (Rounding what double precision has to 24
 /// bits cannot go wrong: no square root of a float lies so close to the middle of two.)
 #[inline(always)]
@@ -186,17 +279,41 @@ pub fn sqrt(x: f32) -> f32 {
     if x < 0.0 { f32::NAN } else { root }
 }
 
-/// log₂ x for x > 0; infinity for infinity, NaN for everything else.
+/// m and n with x = m · 2ⁿ, m in [√½, √2), for finite x > 0.
 #[inline(always)]
-fn log2(x: f32) -> f32 {
+fn mantissa_and_exponent(x: f32) -> (f32, f32) {
     let subnormal = x < f32::MIN_POSITIVE;
     let normal = if subnormal { x * 16_777_216.0 } else { x };
-    // The mantissa goes to [√½, √2): adding what √½'s bits lack to 1's carries into the exponent
-    // above.
+    // Adding what √½'s bits lack to 1's carries into the exponent above.
     let bits = (normal.to_bits() as i32).wrapping_add(0x3f80_0000 - 0x3f35_04f3);
     let exponent = (bits >> 23).wrapping_sub(127);
     let m = f32::from_bits(((bits & 0x007f_ffff) + 0x3f35_04f3) as u32);
-    let exponent = exponent as f32 - if subnormal { 24.0 } else { 0.0 };
+    (m, exponent as f32 - if subnormal { 24.0 } else { 0.0 })
+}
+
+/// ln x: minus infinity for 0, NaN below.
+#[inline(always)]
+pub fn log(x: f32) -> f32 {
+    let (m, n) = mantissa_and_exponent(x);
+    // ln(1 + f) = f - s · (f - R(s²)) with s = f/(2 + f), |s| ≤ 0.1716.
+    let f = m - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let mut r = 2.222_222_2e-1;
+    r = fma(r, z, 2.857_142_9e-1);
+    r = fma(r, z, 4e-1);
+    r = fma(r, z, 6.666_666_9e-1);
+    let rest = fma(-s, f - r * z, f);
+    let finite = fma(n, LN2, fma(n, LN2_LOW, rest));
+    let positive = if f32::MAX < x { x } else { finite };
+    let other = if 0.0 <= x { f32::NEG_INFINITY } else { f32::NAN };
+    if 0.0 < x { positive } else { other }
+}
+
+/// log₂ x for x > 0; infinity for infinity, NaN for everything else.
+#[inline(always)]
+fn log2(x: f32) -> f32 {
+    let (m, exponent) = mantissa_and_exponent(x);
     // log2 m = s · P(s²) with s = (m - 1)/(m + 1), |s| ≤ 0.1716.
     let s = (m - 1.0) / (m + 1.0);
     let z = s * s;
@@ -262,12 +379,16 @@ mod tests {
             x * sigmoid_of((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
         };
         type Case<'a> = (&'static str, fn(f32) -> f32, &'a dyn Fn(f64) -> f64, f32, f64);
-        let cases: [Case<'_>; 5] = [
+        let cases: [Case<'_>; 9] = [
             ("exp", exp, &f64::exp, 120.0, 1.1),
             ("sigmoid", sigmoid, &sigmoid_of, 200.0, 2.5),
             ("tanh", tanh, &f64::tanh, 50.0, 2.5),
             ("erf", super::erf, &erf, 50.0, 5.0),
             ("silu", silu, &|x| x * sigmoid_of(x), 80.0, 3.5),
+            ("elu", |x| elu(x, 1.0, 1.0), &|x| if x < 0.0 { x.exp_m1() } else { x }, 50.0, 1.2),
+            ("softplus", softplus, &|x| x.max(0.0) + (-x.abs()).exp().ln_1p(), 200.0, 2.0),
+            ("mish", mish, &|x| x * x.exp().ln_1p().tanh(), 80.0, 4.5),
+            ("softsign", softsign, &|x| x / (1.0 + x.abs()), 50.0, 1.5),
         ];
         for (name, f, truth, limit, bound) in cases {
             let (error, x) = worst(some(limit), f, truth);
@@ -277,6 +398,10 @@ mod tests {
         for x in some(9.0) {
             let error = ulps(gelu_tanh(x), gelu_tanh_of(x as f64));
             assert!(error <= 5.0 + x.abs().powi(3) as f64, "gelu_tanh: {error} at {x}");
+        }
+        for x in some(40.0) {
+            let error = ulps(swish(x, 1.702), x as f64 * sigmoid_of(1.702f32 as f64 * x as f64));
+            assert!(error <= 4.0 + 1.702 * x.abs() as f64, "swish: {error} at {x}");
         }
         let worst = some(100.0).filter(|x| x.abs() > f32::MIN_POSITIVE).map(|x| {
             let truth = x as f64 * 0.5 * (1.0 + erf(x as f64 / 2f64.sqrt()));
@@ -299,6 +424,11 @@ mod tests {
             (gelu, 0.0, f32::INFINITY),
             (gelu_tanh, 0.0, f32::INFINITY),
             (hard_swish, 0.0, f32::INFINITY),
+            (softplus, 0.0, f32::INFINITY),
+            (mish, 0.0, f32::INFINITY),
+            (softsign, -1.0, 1.0),
+            (|x| elu(x, 2.0, 1.0), -2.0, f32::INFINITY),
+            (|x| swish(x, 1.702), 0.0, f32::INFINITY),
         ] {
             assert_eq!([f(f32::NEG_INFINITY), f(f32::INFINITY)], [low, high]);
             assert!(f(f32::NAN).is_nan());
@@ -316,6 +446,33 @@ mod tests {
         assert!(error <= 3.0, "{error} at {x}");
         assert_eq!(log2(f32::INFINITY), f32::INFINITY);
         assert!(log2(0.0).is_nan() && log2(-1.0).is_nan() && log2(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn log_is_within_its_bound() {
+        for x in [floats(f32::from_bits(1), f32::MAX, 1009), floats(0.5, 2.0, 13)] {
+            let (error, x) = worst(x, log, f64::ln);
+            assert!(error <= 1.2, "{error} at {x}");
+        }
+        assert_eq!([log(f32::INFINITY), log(1.0)], [f32::INFINITY, 0.0]);
+        assert_eq!([log(0.0), log(-0.0)], [f32::NEG_INFINITY; 2]);
+        assert!(log(-1.0).is_nan() && log(f32::NEG_INFINITY).is_nan() && log(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn whole_numbers() {
+        let large = [8_388_607.5, 8_388_608.0, 8_388_609.0, 1e30, f32::INFINITY];
+        let halves = (0..40).map(|i| i as f32 * 0.25).chain(large).chain(floats(0.0, 9e6, 99_991));
+        for x in halves.flat_map(|x| [x, -x]) {
+            let bits = |found: f32, truth: f32| assert_eq!(found.to_bits(), truth.to_bits(), "{x}");
+            bits(round(x), x.round_ties_even());
+            bits(floor(x), x.floor());
+            bits(-floor(-x), x.ceil());
+        }
+        assert!(round(f32::NAN).is_nan() && floor(f32::NAN).is_nan());
+        assert_eq!([sign(-3.0), sign(0.0), sign(f32::INFINITY)], [-1.0, 0.0, 1.0]);
+        assert_eq!([-2.0, -1.0, 0.5, 3.0].map(|x| shrink(x, 1.5, 0.5)), [-1.5, 0.0, 0.0, 2.5]);
+        assert_eq!([-2.0, 1.0, 1.5].map(|x| above(x, 1.0)), [0.0, 0.0, 1.5]);
     }
 
     #[test]
@@ -359,6 +516,11 @@ mod tests {
             checksum(gelu_tanh),
             checksum(|x| log2(x.abs() + f32::MIN_POSITIVE)),
             checksum(|x| pow(x.abs() + f32::MIN_POSITIVE, -0.75)),
+            checksum(log),
+            checksum(softplus),
+            checksum(mish),
+            checksum(|x| elu(x, 0.7, 1.1)),
+            checksum(|x| swish(x, 1.702)),
         ];
         let always = [
             0x5159_71c1_300c_445a,
@@ -369,6 +531,11 @@ mod tests {
             0x0383_5cfb_6e6a_8a33,
             0xd159_f57b_561f_57d1,
             0x2283_46c1_fc5b_9245,
+            0x9dfd_ad58_1c03_5e3e,
+            0x7cd4_04fd_bcb9_2c9f,
+            0x644a_d7ac_858a_bed4,
+            0x9137_af25_e858_708b,
+            0x5012_c11c_a49d_f9c5,
         ];
         assert_eq!(found, always, "{found:#x?}");
     }

@@ -7,5 +7,6 @@ pub mod math;
 pub mod pool;
 pub mod rows;
 pub mod sums;
+pub mod wide;
 pub mod widen;
 pub mod winograd;

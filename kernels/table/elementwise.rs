@@ -40,9 +40,9 @@ pub(super) struct Binary {
 /// The kernels.
 ///
 /// # Safety
-/// Map: `function` is the code of an [`ActivationKind`] other than None; `out` is an exclusive
+/// Map: `function` is the code of an [`ActivationKind`] other than None and those that are wide; `out` is an exclusive
 /// matrix of `rows` by `cols`, `input` a readable one, or `out` itself. Binary: `op` is the code of
-/// a [`BinaryOp`]; `out` as before, and each operand is `out` itself or has, for every row and
+/// a [`BinaryOp`] that is not wide; `out` as before, and each operand is `out` itself or has, for every row and
 /// column, a readable float at row times its pitch plus column times its step, which is 0 or 1. The
 /// processor has the instruction set.
 #[derive(Debug)]
@@ -192,6 +192,8 @@ impl Kernels {
         if in_pitch == cols && out.pitch() == cols {
             (rows, cols) = (1, rows * cols);
         }
+        let wide = activation.function().is_some_and(ActivationKind::is_wide);
+        let kernel = if wide { f32_map_portable } else { self.elementwise.map };
         let activation = activation.for_kernels();
         let map = Map {
             function: activation.kind as usize,
@@ -207,7 +209,7 @@ impl Kernels {
         // SAFETY: the callers have checked the code, and the input against the output; rows that
         // lie one after the other in both are one row; these kernels exist only on processors that
         // can run them.
-        unsafe { (self.elementwise.map)(&map) }
+        unsafe { kernel(&map) }
     }
 
     /// Computes `out = clamp(a op b)`, element by element.
@@ -229,6 +231,7 @@ impl Kernels {
         if out.pitch() == cols && joined(a_pitch, a_step) && joined(b_pitch, b_step) {
             (rows, cols) = (1, rows * cols);
         }
+        let kernel = if op.is_wide() { f32_binary_portable } else { self.elementwise.binary };
         let binary = Binary {
             op: op as usize,
             rows,
@@ -247,7 +250,7 @@ impl Kernels {
         // SAFETY: `raw` has checked the operands' sizes; rows that lie one after the other in all
         // three (or of which an operand has the same float everywhere) are one row; the kernels are
         // this processor's.
-        unsafe { (self.elementwise.binary)(&binary) }
+        unsafe { kernel(&binary) }
     }
 }
 
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn functions_have_the_portable_bits() {
-        for code in 1..13 {
+        for code in 1..ActivationKind::ALL.len() as u32 {
             let parameters = if code == 1 { [-0.5, 6.0] } else { [0.2, 0.5] };
             let activation = Activation { kind: code, alpha: parameters[0], beta: parameters[1] };
             let function = activation.function().unwrap();
@@ -327,7 +330,7 @@ mod tests {
 
     #[test]
     fn arithmetic_has_the_portable_bits() {
-        for op in (0..8).map(|code| BinaryOp::from_code(code).unwrap()) {
+        for op in BinaryOp::ALL {
             for (rows, cols) in sizes() {
                 let data = [1, 2].map(|seed| any_floats(rows * (cols + 2), seed + cols as u64));
                 for kinds in 0..16 {

@@ -27,10 +27,14 @@ pub fn validate(
     layer: &Layer,
     inputs: &[Tensor; 2],
     output: &Tensor,
-    _isa: Isa,
+    isa: Isa,
 ) -> Result<(), LayerError> {
     let params: BinaryParams = params(layer);
-    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 7)?;
+    let op = BinaryOp::from_code(params.op);
+    let last = BinaryOp::ALL.len() as u64 - 1;
+    check(op.is_some(), "arithmetic operation", params.op.into(), last)?;
+    let wide = op.is_some_and(BinaryOp::is_wide);
+    check(isa != Isa::Cuda || !wide, "arithmetic on a GPU", params.op.into(), 7)?;
     let which = params.constant_operand;
     check(which <= 2, "constant operand", which.into(), 2)?;
     check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
@@ -163,19 +167,11 @@ fn is_clamp(activation: &Activation) -> bool {
 mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
+    use crate::kernels::testing::assert_same;
     use crate::pack::OpKind;
     use std::prelude::rust_2024::*;
 
-    const OPS: [BinaryOp; 8] = [
-        BinaryOp::Add,
-        BinaryOp::Sub,
-        BinaryOp::Mul,
-        BinaryOp::Div,
-        BinaryOp::PRelu,
-        BinaryOp::Mask,
-        BinaryOp::Max,
-        BinaryOp::Min,
-    ];
+    const OPS: [BinaryOp; 10] = BinaryOp::ALL;
 
     /// Extents of a, of b, of the output.
     const SHAPES: [[[u32; 4]; 3]; 12] = [
@@ -210,6 +206,8 @@ mod tests {
             BinaryOp::Max | BinaryOp::Min if a.is_nan() || b.is_nan() => f64::NAN,
             BinaryOp::Max => a.max(b),
             BinaryOp::Min => a.min(b),
+            BinaryOp::Pow => a.powf(b),
+            BinaryOp::Mod => a % b,
         }
     }
 
@@ -252,7 +250,7 @@ mod tests {
                     );
                     for input in [0, 1] {
                         if case.inputs[input].dims == output {
-                            assert_eq!(found, case.in_place(input).run_everywhere());
+                            assert_same(&found, &case.in_place(input).run_everywhere(), "in place");
                         }
                     }
                 }
@@ -320,7 +318,7 @@ mod tests {
                     let operands: [&dyn Fn(usize) -> f64; 2] =
                         if which == 1 { [&tensor, &constant] } else { [&constant, &tensor] };
                     check_result(&case, op, &found, operands);
-                    assert_eq!(found, case.in_place(input).run_everywhere());
+                    assert_same(&found, &case.in_place(input).run_everywhere(), "in place");
                 }
             }
         }

@@ -99,7 +99,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
         OpKind::Binary => {
             shape.inputs[1] = Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
             shape.params = params_words(&BinaryParams {
-                op: random.below(8) as u32,
+                op: random.below(10) as u32,
                 ..BinaryParams::default()
             });
         }

@@ -141,7 +141,7 @@ impl Call<'_> {
 pub enum LayerError {
     /// The operator code is unknown.
     Kind(u32),
-    /// The activation code is unknown.
+    /// The activation code is unknown, or only for Unary layers.
     Activation(u32),
     /// A parameter, input or weight is out of its range: which, found, and the limit it disagrees
     /// with.
@@ -152,7 +152,9 @@ impl core::fmt::Display for LayerError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Kind(code) => write!(f, "operator code {code} is unknown"),
-            Self::Activation(code) => write!(f, "activation code {code} is unknown"),
+            Self::Activation(code) => {
+                write!(f, "activation code {code} is unknown, or not for this operator")
+            }
             Self::Field(what, found, limit) => write!(f, "{what} is {found}, against {limit}"),
         }
     }
@@ -171,8 +173,9 @@ pub fn validate(
     isa: Isa,
 ) -> Result<(), LayerError> {
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
-    if layer.activation.function().is_none() {
-        return Err(LayerError::Activation(layer.activation.kind));
+    match layer.activation.function() {
+        Some(function) if function.fuses() || kind == OpKind::Unary => {}
+        _ => return Err(LayerError::Activation(layer.activation.kind)),
     }
     for (index, input) in inputs.iter().enumerate() {
         if layer.inputs[index] != NONE {

@@ -5,8 +5,8 @@ use crate::kernels::table::{Pooling, Positions, Taps};
 use crate::kernels::testing::{available, floats};
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{
-    Activation, BinaryOp, BinaryParams, LayerNormParams, LrnParams, OpKind, PoolParams,
-    ReduceParams,
+    Activation, ActivationKind, BinaryOp, BinaryParams, LayerNormParams, LrnParams, OpKind,
+    PoolParams, ReduceParams,
 };
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -22,12 +22,12 @@ fn operators() -> Vec<(Case, Depends)> {
     let mut random = Random::new(1);
     let one = |layer, random: &mut Random| Case::new(layer, random, &[IMAGE], IMAGE);
     let mut all: Vec<(Case, Depends)> = vec![];
-    for kind in 0..13 {
+    for kind in 0..ActivationKind::ALL.len() as u32 {
         let layer = layer(OpKind::Unary, Activation { kind, alpha: 0.2, beta: 0.5 }, &());
         all.push((one(layer, &mut random), |input, output| input == output));
     }
     let same = |input: usize, output: usize| input == output;
-    for op in 0..8 {
+    for op in 0..BinaryOp::ALL.len() as u32 {
         if op != BinaryOp::Mask as u32 {
             let params = BinaryParams { op, ..Default::default() };
             let layer = layer(OpKind::Binary, Activation::RELU, &params);

@@ -45,7 +45,7 @@ fn hostile_records_are_refused_or_harmless() {
         let mut constant = 0;
         if kind == OpKind::Binary && random.below(4) > 0 {
             constant = random.below(3) as u32;
-            (params[0], params[1]) = (random.below(9) as u32, constant);
+            (params[0], params[1]) = (random.below(BinaryOp::ALL.len() + 1) as u32, constant);
             // The constant's extents.
             (0..4).for_each(|dim| {
                 params[2 + dim] = if random.below(2) == 0 { 1 } else { output[dim] };
@@ -56,7 +56,11 @@ fn hostile_records_are_refused_or_harmless() {
             params[..6].iter_mut().for_each(|extent| *extent = 1 + random.below(9) as u32 / 6);
         }
         let activation = Activation {
-            kind: if kind == OpKind::Copy { 0 } else { random.below(14) as u32 },
+            kind: match kind {
+                OpKind::Copy => 0,
+                OpKind::Unary => random.below(ActivationKind::ALL.len() + 1) as u32,
+                _ => random.below(18) as u32,
+            },
             alpha: f32::from_bits(random.next() as u32),
             beta: random.float(),
         };

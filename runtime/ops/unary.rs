@@ -1,18 +1,25 @@
 //! Elementwise functions of one tensor.
 
 use super::{
-    Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for, split,
+    Call, LayerError, Operand, check, check_one_input_or_in_place, check_same_extents, device_for,
+    split,
 };
 use crate::device::divide;
-use crate::pack::{Isa, Layer, Tensor};
+use crate::pack::{ActivationKind, Isa, Layer, Tensor};
+
+/// The code of the first function that GPUs do not compute.
+const FIRST_WIDE: u64 = ActivationKind::Sin as u64;
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
     inputs: &[Tensor; 2],
     output: &Tensor,
-    _isa: Isa,
+    isa: Isa,
 ) -> Result<(), LayerError> {
+    let function = layer.activation.kind;
+    let wide = layer.activation.function().is_some_and(ActivationKind::is_wide);
+    check(isa != Isa::Cuda || !wide, "function on a GPU", function.into(), FIRST_WIDE - 1)?;
     check_one_input_or_in_place(layer)?;
     check_same_extents(&inputs[0], output)
 }
@@ -41,7 +48,7 @@ mod tests {
     use super::*;
     use crate::kernels::{Kernels, testing::erf};
     use crate::matrix::MatMut;
-    use crate::pack::{Activation, ActivationKind, OpKind};
+    use crate::pack::{Activation, OpKind};
     use std::prelude::rust_2024::*;
 
     pub fn reference(activation: &Activation, x: f64) -> f64 {
@@ -65,13 +72,64 @@ mod tests {
             ActivationKind::Erf => erf(x),
             ActivationKind::Sqrt => x.sqrt(),
             ActivationKind::Exp => x.exp(),
+            ActivationKind::Elu => {
+                if x < 0.0 {
+                    alpha * x.exp_m1()
+                } else {
+                    beta * x
+                }
+            }
+            ActivationKind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+            ActivationKind::Mish => x * x.exp().ln_1p().tanh(),
+            ActivationKind::Swish => x * sigmoid(alpha * x),
+            ActivationKind::Log => x.ln(),
+            ActivationKind::Abs => x.abs(),
+            ActivationKind::Floor => x.floor(),
+            ActivationKind::Ceil => x.ceil(),
+            ActivationKind::Round => x.round_ties_even(),
+            ActivationKind::Sign => {
+                if x == 0.0 {
+                    0.0
+                } else {
+                    x.signum()
+                }
+            }
+            ActivationKind::Softsign => x / (1.0 + x.abs()),
+            ActivationKind::Shrink if x.abs() <= alpha => 0.0,
+            ActivationKind::Shrink => {
+                if x < 0.0 {
+                    x + beta
+                } else {
+                    x - beta
+                }
+            }
+            ActivationKind::ThresholdedRelu => {
+                if x > alpha {
+                    x
+                } else {
+                    0.0
+                }
+            }
+            ActivationKind::Sin => x.sin(),
+            ActivationKind::Cos => x.cos(),
+            ActivationKind::Tan => x.tan(),
+            ActivationKind::Asin => x.asin(),
+            ActivationKind::Acos => x.acos(),
+            ActivationKind::Atan => x.atan(),
+            ActivationKind::Sinh => x.sinh(),
+            ActivationKind::Cosh => x.cosh(),
+            ActivationKind::Asinh => x.asinh(),
+            ActivationKind::Acosh => x.acosh(),
+            ActivationKind::Atanh => x.atanh(),
         }
     }
 
     fn activations() -> impl Iterator<Item = Activation> {
-        (0..13).map(|kind| match kind {
+        (0..ActivationKind::ALL.len() as u32).map(|kind| match kind {
             1 => Activation { kind, alpha: -0.5, beta: 6.0 },
             4 => Activation { kind, alpha: 0.2, beta: 0.5 },
+            13 => Activation { kind, alpha: 0.7, beta: 1.1 },
+            24 => Activation { kind, alpha: 1.5, beta: 0.5 },
             kind => Activation { kind, alpha: 0.1, beta: 0.0 },
         })
     }
@@ -108,10 +166,14 @@ mod tests {
         for activation in activations() {
             let mut data = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
             apply(&activation, &mut data);
-            let root = activation.function() == Some(ActivationKind::Sqrt);
-            assert!(!data[0].is_nan() && data[1].is_nan() == root, "{activation:?}: {data:?}");
+            use ActivationKind::{Acos, Acosh, Asin, Atanh, Cos, Log, Sin, Sqrt, Tan};
+            let function = activation.function().unwrap();
+            let bounded = matches!(function, Sin | Cos | Tan | Asin | Acos | Atanh);
+            assert_eq!(data[0].is_nan(), bounded, "{activation:?}: {data:?}");
+            let positive = bounded || matches!(function, Sqrt | Log | Acosh);
+            assert_eq!(data[1].is_nan(), positive, "{activation:?}: {data:?}");
             assert!(data[2].is_nan(), "{activation:?}");
-            if matches!(activation.kind, 5 | 7..=9) {
+            if matches!(activation.kind, 5 | 7..=9 | 14..=16) {
                 assert_eq!(data[..2], [f32::INFINITY, 0.0], "{activation:?}");
             }
         }
@@ -123,7 +185,11 @@ mod tests {
         for dims in [[1, 1, 1, 5], [2, 3, 5, 7], [1, 9, 7, 33], [1, 1, 1, 9000], [1, 40, 40, 8]] {
             for activation in activations() {
                 let layer = layer(OpKind::Unary, activation, &());
-                let case = Case::new(layer, &mut random, &[dims], dims);
+                let mut case = Case::new(layer, &mut random, &[dims], dims);
+                if matches!(activation.kind, 26..) {
+                    // Where they have values, on average.
+                    case.data[0].iter_mut().for_each(|x| *x *= 0.125);
+                }
                 let found = case.run_everywhere();
                 case.assert_close(&found, 1e-6, |at| reference(&activation, case.input(0, at)));
                 let in_place = case.in_place(0).run_everywhere();

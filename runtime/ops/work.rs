@@ -67,11 +67,15 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
     };
     let activation = match layer.activation.function() {
         None | Some(ActivationKind::None) => 0,
-        Some(ActivationKind::Clamp | ActivationKind::LeakyRelu) => 1,
+        Some(ActivationKind::Clamp | ActivationKind::LeakyRelu | ActivationKind::Abs) => 1,
         Some(ActivationKind::HardSigmoid | ActivationKind::HardSwish) => 3,
         Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => 18,
         Some(ActivationKind::Gelu | ActivationKind::GeluTanh | ActivationKind::Erf) => 36,
-        Some(ActivationKind::Sqrt | ActivationKind::Exp) => 18,
+        Some(ActivationKind::Sqrt | ActivationKind::Exp | ActivationKind::Elu) => 18,
+        Some(ActivationKind::Mish | ActivationKind::Swish | ActivationKind::Log) => 18,
+        Some(ActivationKind::Softplus) => 36,
+        Some(function) if function.is_wide() => 100,
+        Some(_) => 4,
     };
     Work {
         macs: macs.saturating_add(made.saturating_mul(activation)),

@@ -201,6 +201,110 @@ pub enum ActivationKind {
     Sqrt = 11,
     /// eˣ
     Exp = 12,
+    /// beta·x if x ≥ 0, alpha·(eˣ - 1) otherwise; ELU has beta = 1, SELU both its scale.
+    Elu = 13,
+    /// ln(1 + eˣ)
+    Softplus = 14,
+    /// x · tanh(ln(1 + eˣ))
+    Mish = 15,
+    /// x · sigmoid(alpha·x)
+    Swish = 16,
+    /// ln x; this and what follows are functions of Unary layers alone.
+    Log = 17,
+    /// |x|
+    Abs = 18,
+    /// The largest whole number that is not above x.
+    Floor = 19,
+    /// The smallest whole number that is not below x.
+    Ceil = 20,
+    /// The nearest whole number; of two the even one.
+    Round = 21,
+    /// -1, 0 or 1, as x is below, at or above 0.
+    Sign = 22,
+    /// x / (1 + |x|)
+    Softsign = 23,
+    /// x + beta if x < -alpha, x - beta if x > alpha, 0 between.
+    Shrink = 24,
+    /// x if x > alpha, 0 otherwise.
+    ThresholdedRelu = 25,
+    /// sin x; this and what follows are computed by processors alone, in double precision.
+    Sin = 26,
+    /// cos x
+    Cos = 27,
+    /// tan x
+    Tan = 28,
+    /// arcsin x
+    Asin = 29,
+    /// arccos x
+    Acos = 30,
+    /// arctan x
+    Atan = 31,
+    /// sinh x
+    Sinh = 32,
+    /// cosh x
+    Cosh = 33,
+    /// arsinh x
+    Asinh = 34,
+    /// arcosh x
+    Acosh = 35,
+    /// artanh x
+    Atanh = 36,
+}
+
+impl ActivationKind {
+    /// All functions, by their codes.
+    pub const ALL: [Self; 37] = {
+        use ActivationKind::*;
+        [
+            None,
+            Clamp,
+            LeakyRelu,
+            Sigmoid,
+            HardSigmoid,
+            HardSwish,
+            Tanh,
+            Silu,
+            Gelu,
+            GeluTanh,
+            Erf,
+            Sqrt,
+            Exp,
+            Elu,
+            Softplus,
+            Mish,
+            Swish,
+            Log,
+            Abs,
+            Floor,
+            Ceil,
+            Round,
+            Sign,
+            Softsign,
+            Shrink,
+            ThresholdedRelu,
+            Sin,
+            Cos,
+            Tan,
+            Asin,
+            Acos,
+            Atan,
+            Sinh,
+            Cosh,
+            Asinh,
+            Acosh,
+            Atanh,
+        ]
+    };
+
+    /// Whether layers of all operators apply it to what they make.
+    pub fn fuses(self) -> bool {
+        (self as u32) < Self::Log as u32
+    }
+
+    /// Whether it is computed in double precision, by one element after the other.
+    pub fn is_wide(self) -> bool {
+        self as u32 >= Self::Sin as u32
+    }
 }
 
 impl Activation {
@@ -230,30 +334,22 @@ impl Activation {
 
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
-        use ActivationKind::*;
-        [
-            None,
-            Clamp,
-            LeakyRelu,
-            Sigmoid,
-            HardSigmoid,
-            HardSwish,
-            Tanh,
-            Silu,
-            Gelu,
-            GeluTanh,
-            Erf,
-            Sqrt,
-            Exp,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u32 == self.kind)
+        ActivationKind::ALL.get(self.kind as usize).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_in_the_order_of_their_codes() {
+        for (code, kind) in ActivationKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, code);
+        }
+        let unknown = Activation { kind: ActivationKind::ALL.len() as u32, ..Activation::NONE };
+        assert_eq!(unknown.function(), None);
+    }
 
     #[test]
     fn bounds_as_kernels_take_them() {

@@ -96,13 +96,28 @@ pub enum BinaryOp {
     Max = 6,
     /// the smaller; b where one is NaN
     Min = 7,
+    /// a to the power b, in double precision; this and what follows are computed by processors
+    /// alone
+    Pow = 8,
+    /// what division of a by b to a whole number leaves, with the sign of a
+    Mod = 9,
 }
 
 impl BinaryOp {
+    /// All operations, by their codes.
+    pub const ALL: [Self; 10] = {
+        use BinaryOp::*;
+        [Add, Sub, Mul, Div, PRelu, Mask, Max, Min, Pow, Mod]
+    };
+
     /// The operation of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
-        use BinaryOp::*;
-        [Add, Sub, Mul, Div, PRelu, Mask, Max, Min].into_iter().find(|op| *op as u32 == code)
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Whether it is computed by one element after the other.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Self::Pow | Self::Mod)
     }
 }
 

@@ -138,6 +138,46 @@ pub enum Op {
     Tanh,
     Erf,
     Sqrt,
+    Exp,
+    Log,
+    Abs,
+    Floor,
+    Ceil,
+    /// Of two nearest whole numbers the even one.
+    Round,
+    Sign,
+    /// beta·x from 0 on, alpha·(eˣ - 1) below
+    Elu {
+        alpha: f32,
+        beta: f32,
+    },
+    Softplus,
+    Softsign,
+    Mish,
+    /// x · sigmoid(alpha·x)
+    Swish {
+        alpha: f32,
+    },
+    /// Nearer to 0 by the bias; 0 up to lambda.
+    Shrink {
+        lambda: f32,
+        bias: f32,
+    },
+    /// x above alpha, 0 elsewhere
+    ThresholdedRelu {
+        alpha: f32,
+    },
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Asinh,
+    Acosh,
+    Atanh,
     /// By the error function, or its approximation by tanh.
     Gelu {
         tanh: bool,
@@ -148,6 +188,13 @@ pub enum Op {
     Sub,
     Mul,
     Div,
+    /// NaN where one is NaN.
+    Max,
+    Min,
+    /// a to the power b
+    Pow,
+    /// What division to a whole number leaves, with the sign of a.
+    Mod,
     /// a, b (constant): b, but a where b is NaN
     Mask,
     Concat {

@@ -240,6 +240,12 @@ impl<'a> Context<'a, '_> {
         Ok(self.node(name.clone(), op, inputs, vec![(name, shape)])?[0])
     }
 
+    /// A constant of one number, of the type that the node computes in, named after the node.
+    pub fn number(&mut self, role: &str, value: f64) -> ValueId {
+        let (name, kind) = (format!("{}/{role}", self.name), self.kind());
+        self.builder.constant(name, kind, Array::scalar(value))
+    }
+
     /// Charges for folded numbers of 64 bits in this shape before they are made.
     pub fn charge(&mut self, shape: &[usize]) -> Result<(), NodeProblem> {
         self.charge_for(shape, size_of::<i64>())

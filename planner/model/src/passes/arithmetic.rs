@@ -1,11 +1,82 @@
 //! Fusion of arithmetic and elementwise functions, into what comes before them.
 
 use super::program::{Builder, Work};
-use crate::graph::ValueId;
+use crate::graph::{Op, ValueId};
 use eyelet::pack::{Activation, ActivationKind, BinaryOp};
 
 pub(super) fn activation(kind: ActivationKind, alpha: f32, beta: f32) -> Activation {
     Activation { kind: kind as u32, alpha, beta }
+}
+
+/// The elementwise function that a node computes, if it is one.
+pub(super) fn function(op: &Op) -> Option<Activation> {
+    use ActivationKind as A;
+    let (kind, alpha, beta) = match *op {
+        // Only NaN has nothing to do with these bounds, and it stays.
+        Op::Clip { min: f32::NEG_INFINITY, max: f32::INFINITY } => (A::None, 0.0, 0.0),
+        Op::Clip { min, max } => (A::Clamp, min, max),
+        Op::LeakyRelu { alpha } => (A::LeakyRelu, alpha, 0.0),
+        Op::HardSigmoid { alpha, beta } => (A::HardSigmoid, alpha, beta),
+        Op::Elu { alpha, beta } => (A::Elu, alpha, beta),
+        Op::Swish { alpha } => (A::Swish, alpha, 0.0),
+        Op::Shrink { lambda, bias } => (A::Shrink, lambda, bias),
+        Op::ThresholdedRelu { alpha } => (A::ThresholdedRelu, alpha, 0.0),
+        ref plain => (plain_function(plain)?, 0.0, 0.0),
+    };
+    Some(activation(kind, alpha, beta))
+}
+
+/// An elementwise function without parameters.
+fn plain_function(op: &Op) -> Option<ActivationKind> {
+    use ActivationKind as A;
+    Some(match op {
+        Op::Sigmoid => A::Sigmoid,
+        Op::HardSwish => A::HardSwish,
+        Op::Tanh => A::Tanh,
+        Op::Erf => A::Erf,
+        Op::Sqrt => A::Sqrt,
+        Op::Exp => A::Exp,
+        Op::Log => A::Log,
+        Op::Abs => A::Abs,
+        Op::Floor => A::Floor,
+        Op::Ceil => A::Ceil,
+        Op::Round => A::Round,
+        Op::Sign => A::Sign,
+        Op::Softplus => A::Softplus,
+        Op::Softsign => A::Softsign,
+        Op::Mish => A::Mish,
+        Op::Gelu { tanh: false } => A::Gelu,
+        Op::Gelu { tanh: true } => A::GeluTanh,
+        Op::Sin => A::Sin,
+        Op::Cos => A::Cos,
+        Op::Tan => A::Tan,
+        Op::Asin => A::Asin,
+        Op::Acos => A::Acos,
+        Op::Atan => A::Atan,
+        Op::Sinh => A::Sinh,
+        Op::Cosh => A::Cosh,
+        Op::Asinh => A::Asinh,
+        Op::Acosh => A::Acosh,
+        Op::Atanh => A::Atanh,
+        _ => return None,
+    })
+}
+
+/// The arithmetic of two operands that a node computes, if it is such.
+pub(super) fn arithmetic(op: &Op) -> Option<BinaryOp> {
+    Some(match op {
+        Op::Add => BinaryOp::Add,
+        Op::Sub => BinaryOp::Sub,
+        Op::Mul => BinaryOp::Mul,
+        Op::Div => BinaryOp::Div,
+        Op::PRelu => BinaryOp::PRelu,
+        Op::Mask => BinaryOp::Mask,
+        Op::Max => BinaryOp::Max,
+        Op::Min => BinaryOp::Min,
+        Op::Pow => BinaryOp::Pow,
+        Op::Mod => BinaryOp::Mod,
+        _ => return None,
+    })
 }
 
 /// Whether an activation is this function with parameters equal up to rounding.
@@ -16,9 +87,13 @@ fn is(item: Activation, kind: ActivationKind, alpha: f32, beta: f32) -> bool {
 impl Builder {
     /// Applies an elementwise function.
     pub fn activation(&mut self, name: &str, x: ValueId, y: ValueId, function: Activation) {
+        if function == Activation::NONE {
+            return self.push(name, Work::Reshape, &[x], &[y]);
+        }
+        let fuses = function.function().is_some_and(ActivationKind::fuses);
         let source = self.behind_views(x);
         match self.sole_maker(source) {
-            Some(item) if item.takes_activation() => {
+            Some(item) if fuses && item.takes_activation() => {
                 item.activation = function;
                 self.retarget(x, y);
             }
@@ -92,10 +167,7 @@ impl Builder {
                 (BinaryOp::Sub, true) => (all(-1.0), values),
                 (BinaryOp::Mul, _) => (values.clone(), all(0.0)),
                 (BinaryOp::Div, false) => (values.iter().map(|c| 1.0 / c).collect(), all(0.0)),
-                (BinaryOp::Div, true)
-                | (BinaryOp::PRelu | BinaryOp::Mask | BinaryOp::Max | BinaryOp::Min, _) => {
-                    return None;
-                }
+                _ => return None,
             })
         };
         if self.fold(x, y, |b, axis| coefficients(b.per_channel(c, &shape, axis)?)) {

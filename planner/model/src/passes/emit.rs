@@ -14,7 +14,7 @@ use crate::network::{Dense, Port, Weights};
 use crate::weights::{self, Panels};
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::CHAIN;
-use eyelet::pack::{self, Activation, ConvParams, Encoding, OpKind, PoolParams, Tensor};
+use eyelet::pack::{self, Activation, BinaryOp, ConvParams, Encoding, OpKind, PoolParams, Tensor};
 use std::collections::HashMap;
 
 /// A layer whose tensors are spelled out.
@@ -273,6 +273,23 @@ impl Emitter<'_> {
         self.layer(item, kind, [Some(input), None], output, params, Weights::None)
     }
 
+    /// Refuses what GPUs do not compute.
+    fn check_gpu(&self, item: &Item, params: &[u32; 24], kind: OpKind) -> Result<(), PassError> {
+        let function = item.activation.function().filter(|function| function.is_wide());
+        let op = BinaryOp::from_code(params[0]).filter(|op| op.is_wide());
+        let what = match (function, op) {
+            _ if self.isa != Isa::Cuda => return Ok(()),
+            (Some(function), _) => format!("{function:?}"),
+            (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
+            _ => return Ok(()),
+        };
+        Err(PassError::Unsupported {
+            node: item.name.clone(),
+            what: format!("GPUs do not compute {what}"),
+            hint: "plan for a board without one, or compute this node outside of the model",
+        })
+    }
+
     /// Appends a layer; how its weights divide into panels follows from the recipe.
     pub fn layer(
         &mut self,
@@ -283,6 +300,7 @@ impl Emitter<'_> {
         params: [u32; 24],
         weights: Weights,
     ) -> Result<(), PassError> {
+        self.check_gpu(item, &params, kind)?;
         let Panels { count, bytes, width } =
             weights::panels(&weights, self.isa.panel(), Encoding::F32);
         self.out.layers.push(Draft {

@@ -5,10 +5,10 @@
 //! Joining needs that nobody else reads the value in between.
 
 use super::PassError;
-use super::arithmetic::activation;
+use super::arithmetic::{arithmetic, function};
 use super::program::{Builder, Program, Work};
 use crate::graph::{Graph, Node, Op, ValueId};
-use eyelet::pack::{ActivationKind, BinaryOp, LrnParams};
+use eyelet::pack::{BinaryOp, LrnParams};
 
 /// Fuses a graph.
 pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
@@ -42,6 +42,9 @@ fn check_constants(builder: &Builder) -> Result<(), PassError> {
     Ok(())
 }
 
+/// What to do about what the importer should have refused.
+const REPORT: &str = "this is a fault of eyelet, not of the model: please report it";
+
 pub(super) fn unsupported(node: &Node, what: impl Into<String>, hint: &'static str) -> PassError {
     PassError::Unsupported { node: node.name.clone(), what: what.into(), hint }
 }
@@ -58,40 +61,22 @@ pub(super) fn input(node: &Node, index: usize) -> Result<ValueId, PassError> {
 
 impl Builder {
     fn node(&mut self, node: &Node) -> Result<(), PassError> {
-        use ActivationKind as A;
         let name = node.name.as_str();
         let x = input(node, 0)?;
         let y = node.outputs[0];
+        if let Some(function) = function(&node.op) {
+            self.activation(name, x, y, function);
+            return Ok(());
+        }
+        if let Some(op) = arithmetic(&node.op) {
+            self.binary(name, op, x, input(node, 1)?, y);
+            return Ok(());
+        }
         match &node.op {
             Op::Conv { window, groups } => self.conv(node, window, *groups)?,
             Op::BatchNorm { epsilon } => self.batch_norm(node, *epsilon)?,
-            Op::Clip { min, max } if *min == f32::NEG_INFINITY && *max == f32::INFINITY => {
-                self.push(name, Work::Reshape, &[x], &[y]);
-            }
-            Op::Clip { min, max } => self.activation(name, x, y, activation(A::Clamp, *min, *max)),
-            Op::LeakyRelu { alpha } => {
-                self.activation(name, x, y, activation(A::LeakyRelu, *alpha, 0.0));
-            }
-            Op::Sigmoid => self.activation(name, x, y, activation(A::Sigmoid, 0.0, 0.0)),
-            Op::HardSigmoid { alpha, beta } => {
-                self.activation(name, x, y, activation(A::HardSigmoid, *alpha, *beta));
-            }
-            Op::HardSwish => self.activation(name, x, y, activation(A::HardSwish, 0.0, 0.0)),
-            Op::Tanh => self.activation(name, x, y, activation(A::Tanh, 0.0, 0.0)),
-            Op::Erf => self.activation(name, x, y, activation(A::Erf, 0.0, 0.0)),
-            Op::Sqrt => self.activation(name, x, y, activation(A::Sqrt, 0.0, 0.0)),
-            Op::Gelu { tanh } => {
-                let kind = if *tanh { A::GeluTanh } else { A::Gelu };
-                self.activation(name, x, y, activation(kind, 0.0, 0.0));
-            }
-            Op::Mask => self.binary(name, BinaryOp::Mask, x, input(node, 1)?, y),
             Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon),
             Op::Gather => self.gather(node)?,
-            Op::PRelu => self.binary(name, BinaryOp::PRelu, x, input(node, 1)?, y),
-            Op::Add => self.binary(name, BinaryOp::Add, x, input(node, 1)?, y),
-            Op::Sub => self.binary(name, BinaryOp::Sub, x, input(node, 1)?, y),
-            Op::Mul => self.binary(name, BinaryOp::Mul, x, input(node, 1)?, y),
-            Op::Div => self.binary(name, BinaryOp::Div, x, input(node, 1)?, y),
             Op::Concat { axis } => self.concat(node, *axis)?,
             Op::Split { axis, sizes } => {
                 let work = Work::Split { axis: *axis, sizes: sizes.clone() };
@@ -126,6 +111,7 @@ impl Builder {
                 self.push(name, Work::Lrn { params }, &[x], &[y]);
             }
             Op::Pad { begin, end, value } => self.pad(name, x, y, begin, end, *value),
+            op => return Err(unsupported(node, format!("no layer computes {op:?}"), REPORT)),
         }
         Ok(())
     }

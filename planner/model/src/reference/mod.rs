@@ -14,6 +14,7 @@ mod window;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
 pub use pointwise::erf;
+pub(crate) use pointwise::outer;
 use std::borrow::Cow;
 
 /// A tensor that is read.
@@ -134,6 +135,10 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::Sub => pointwise::binary(input(0), input(1), out, |a, b| a - b),
         Op::Mul => pointwise::binary(input(0), input(1), out, |a, b| a * b),
         Op::Div => pointwise::binary(input(0), input(1), out, |a, b| a / b),
+        Op::Max => pointwise::binary(input(0), input(1), out, |a, b| pointwise::outer(a, b, true)),
+        Op::Min => pointwise::binary(input(0), input(1), out, |a, b| pointwise::outer(a, b, false)),
+        Op::Pow => pointwise::binary(input(0), input(1), out, f64::powf),
+        Op::Mod => pointwise::binary(input(0), input(1), out, |a, b| a % b),
         Op::PRelu => {
             let prelu = |x: f64, slope: f64| if x < 0.0 { slope * x } else { x };
             pointwise::binary(input(0), input(1), out, prelu)
@@ -155,6 +160,31 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         | Op::Tanh
         | Op::Erf
         | Op::Sqrt
+        | Op::Exp
+        | Op::Log
+        | Op::Abs
+        | Op::Floor
+        | Op::Ceil
+        | Op::Round
+        | Op::Sign
+        | Op::Elu { .. }
+        | Op::Softplus
+        | Op::Softsign
+        | Op::Mish
+        | Op::Swish { .. }
+        | Op::Shrink { .. }
+        | Op::ThresholdedRelu { .. }
+        | Op::Sin
+        | Op::Cos
+        | Op::Tan
+        | Op::Asin
+        | Op::Acos
+        | Op::Atan
+        | Op::Sinh
+        | Op::Cosh
+        | Op::Asinh
+        | Op::Acosh
+        | Op::Atanh
         | Op::Gelu { .. } => input(0).data.iter().map(|&x| pointwise::unary(op, x)).collect(),
         Op::Gemm { alpha, beta, trans_a, trans_b } => {
             let scale = [f64::from(*alpha), f64::from(*beta)];

@@ -2,6 +2,7 @@
 
 use super::{Tensor, each_index, offset};
 use crate::graph::Op;
+use std::cmp::Ordering;
 
 pub(super) fn unary(op: &Op, x: f64) -> f64 {
     match *op {
@@ -21,12 +22,61 @@ pub(super) fn unary(op: &Op, x: f64) -> f64 {
         Op::Tanh => x.tanh(),
         Op::Erf => erf(x),
         Op::Sqrt => x.sqrt(),
+        Op::Exp => x.exp(),
+        Op::Log => x.ln(),
+        Op::Abs => x.abs(),
+        Op::Floor => x.floor(),
+        Op::Ceil => x.ceil(),
+        Op::Round => x.round_ties_even(),
+        Op::Sign => match x.partial_cmp(&0.0) {
+            Some(Ordering::Less) => -1.0,
+            Some(Ordering::Greater) => 1.0,
+            _ => x,
+        },
+        Op::Elu { alpha, .. } if x < 0.0 => f64::from(alpha) * x.exp_m1(),
+        Op::Elu { beta, .. } => f64::from(beta) * x,
+        Op::Softplus => softplus(x),
+        Op::Softsign if x.is_infinite() => x.signum(),
+        Op::Softsign => x / (1.0 + x.abs()),
+        Op::Mish => x * softplus(x).tanh(),
+        Op::Swish { alpha } => x / (1.0 + (-f64::from(alpha) * x).exp()),
+        Op::Shrink { lambda, bias } if x < -f64::from(lambda) => x + f64::from(bias),
+        Op::Shrink { lambda, bias } if x > f64::from(lambda) => x - f64::from(bias),
+        Op::ThresholdedRelu { alpha } if x > f64::from(alpha) => x,
+        Op::Shrink { .. } | Op::ThresholdedRelu { .. } if x.is_nan() => x,
+        Op::Shrink { .. } | Op::ThresholdedRelu { .. } => 0.0,
+        Op::Sin => x.sin(),
+        Op::Cos => x.cos(),
+        Op::Tan => x.tan(),
+        Op::Asin => x.asin(),
+        Op::Acos => x.acos(),
+        Op::Atan => x.atan(),
+        Op::Sinh => x.sinh(),
+        Op::Cosh => x.cosh(),
+        Op::Asinh => x.asinh(),
+        Op::Acosh => x.acosh(),
+        Op::Atanh => x.atanh(),
         Op::Gelu { tanh: false } => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
         Op::Gelu { tanh: true } => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
             0.5 * x * (1.0 + inner.tanh())
         }
         _ => unreachable!("not a function of one element: {op:?}"),
+    }
+}
+
+/// ln(1 + eˣ)
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// The larger of two numbers, or the smaller; NaN if one is.
+pub(crate) fn outer(a: f64, b: f64, most: bool) -> f64 {
+    match a.partial_cmp(&b) {
+        None => f64::NAN,
+        Some(Ordering::Less) if most => b,
+        Some(Ordering::Greater) if !most => b,
+        Some(_) => a,
     }
 }
 

@@ -9,6 +9,7 @@ use super::super::types::{self, limits, truncated, wide, wrap};
 use super::Reduction;
 use super::folded::only_folded;
 use crate::graph::{Op, ValueId};
+use crate::reference::outer;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -142,17 +143,7 @@ pub(super) fn sum(cx: &mut Context<'_, '_>, mean: bool) -> Result<Vec<Operand>, 
     cx.emit(Op::Div, vec![Some(total), Some(count)], shape)
 }
 
-/// The larger of two floats, or the smaller; NaN if one is.
-fn outer(a: f64, b: f64, most: bool) -> f64 {
-    match a.partial_cmp(&b) {
-        None => f64::NAN,
-        Some(Ordering::Less) if most => b,
-        Some(Ordering::Greater) if !most => b,
-        Some(_) => a,
-    }
-}
-
-/// `Max` and `Min` of any number of constants; of one tensor it is that tensor.
+/// `Max` and `Min` of any number of tensors; of one it is that tensor.
 pub(super) fn extreme(cx: &mut Context<'_, '_>, most: bool) -> Result<Vec<Operand>, NodeProblem> {
     if cx.inputs.len() == 1 {
         return Ok(vec![cx.input(0, "data")?]);
@@ -161,14 +152,47 @@ pub(super) fn extreme(cx: &mut Context<'_, '_>, most: bool) -> Result<Vec<Operan
         Operands::Integers(kind, arrays) => {
             integers(cx, (kind, kind), &arrays, |a, b| Some(if most { a.max(b) } else { a.min(b) }))
         }
-        Operands::Floats(kind, values) => {
-            let folded = floats(cx, &values, |a, b| outer(a, b, most))?;
-            Ok(cx.folded(kind, folded.ok_or_else(only_folded)?))
+        Operands::Floats(_, values) => {
+            let op = if most { Op::Max } else { Op::Min };
+            let [mut total, ref rest @ ..] = values[..] else { return Ok(vec![]) };
+            for (at, &next) in rest.iter().enumerate() {
+                let (op, inputs, shape) = outer_of(cx, op.clone(), total, next)?;
+                if at + 1 == rest.len() {
+                    return cx.emit(op, inputs, shape);
+                }
+                total = cx.helper(&(at + 1).to_string(), op, inputs, shape)?;
+            }
+            Ok(vec![])
         }
     }
 }
 
-/// The remainder of constants: with the divisor's sign, or with `fmod` the dividend's.
+/// The larger or the smaller of two tensors; a bound where one is a number.
+#[allow(clippy::type_complexity)]
+fn outer_of(
+    cx: &Context<'_, '_>,
+    op: Op,
+    a: ValueId,
+    b: ValueId,
+) -> Result<(Op, Vec<Option<ValueId>>, Vec<usize>), NodeProblem> {
+    let shape = common(&cx.shape(a), &cx.shape(b))?;
+    for (x, bound) in [(a, b), (b, a)] {
+        let flows = cx.builder.graph.values[x].constant.is_none() && cx.shape(x) == shape;
+        let constant = cx.builder.graph.values[bound].constant.as_ref();
+        let number = constant.filter(|data| data.len() == 1).map(|data| data.get(0));
+        if let Some(number) = number.filter(|number| flows && !number.is_nan()) {
+            let (min, max) = match op {
+                Op::Max => (number, f32::INFINITY),
+                _ => (f32::NEG_INFINITY, number),
+            };
+            return Ok((Op::Clip { min, max }, vec![Some(x)], shape));
+        }
+    }
+    Ok((op, vec![Some(a), Some(b)], shape))
+}
+
+/// The remainder: with the divisor's sign, or with `fmod` the dividend's. Of floats the latter
+/// alone.
 pub(super) fn modulo(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let fmod = cx.attributes().flag("fmod", false)?;
     match pair(cx)? {
@@ -180,9 +204,9 @@ pub(super) fn modulo(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         Operands::Floats(..) if !fmod => {
             Err(NodeProblem::attribute("fmod", "is 0, but floats need 1: the model is invalid"))
         }
-        Operands::Floats(kind, values) => {
-            let folded = floats(cx, &values, |a, b| a % b)?;
-            Ok(cx.folded(kind, folded.ok_or_else(only_folded)?))
+        Operands::Floats(_, values) => {
+            let shape = common(&cx.shape(values[0]), &cx.shape(values[1]))?;
+            cx.emit(Op::Mod, values.into_iter().map(Some).collect(), shape)
         }
     }
 }
@@ -230,6 +254,7 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
             let function: fn(i128) -> i128 = match operator {
                 "Neg" => |value| -value,
                 "Abs" => i128::abs,
+                "Sign" => i128::signum,
                 "Not" if kind == DataType::Bool => |value| i128::from(value == 0),
                 _ => return Err(NodeProblem::wrong_type("x", "floats", kind)),
             };
@@ -249,6 +274,7 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
                 "Reciprocal" => f64::recip,
                 "Exp" => f64::exp,
                 "Log" => f64::ln,
+                "Sign" => |x| if x == 0.0 { x } else { x.signum() },
                 _ => return Err(NodeProblem::wrong_type("x", "truth values", kind)),
             };
             Ok(cx.folded(kind, array.map(function)))
@@ -260,29 +286,36 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
 /// The functions of one tensor that computed ones may have, too.
 fn computed(cx: &mut Context<'_, '_>, x: ValueId) -> Result<Vec<Operand>, NodeProblem> {
     let shape = cx.shape(x);
-    let number = |cx: &mut Context<'_, '_>, value| {
-        let (name, kind) = (format!("{}/constant", cx.name), cx.kind());
-        Some(cx.builder.constant(name, kind, Array::scalar(value)))
-    };
-    match cx.proto.op_type.as_str() {
-        "Sqrt" => cx.emit(Op::Sqrt, vec![Some(x)], shape),
+    let op = match cx.proto.op_type.as_str() {
+        "Sqrt" => Op::Sqrt,
+        "Exp" => Op::Exp,
+        "Log" => Op::Log,
+        "Abs" => Op::Abs,
+        "Floor" => Op::Floor,
+        "Ceil" => Op::Ceil,
+        "Round" => Op::Round,
+        "Sign" => Op::Sign,
         "Neg" => {
-            let minus = number(cx, -1.0);
-            cx.emit(Op::Mul, vec![Some(x), minus], shape)
+            let minus = cx.number("constant", -1.0);
+            return cx.emit(Op::Mul, vec![Some(x), Some(minus)], shape);
         }
         "Reciprocal" => {
-            let one = number(cx, 1.0);
-            cx.emit(Op::Div, vec![one, Some(x)], shape)
+            let one = cx.number("constant", 1.0);
+            return cx.emit(Op::Div, vec![Some(one), Some(x)], shape);
         }
-        _ => Err(only_folded()),
-    }
+        _ => return Err(only_folded()),
+    };
+    cx.emit(op, vec![Some(x)], shape)
 }
 
-/// `a` to the power `b`, both constant, or a computed tensor to a power that products and roots
-/// make. The result has the base's type.
+/// `a` to the power `b`: folded of constants, by products and roots where these make it. The result
+/// has the base's type.
 pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let exponent = match cx.input(1, "exponent")? {
-        Operand::Float(_, value) => cx.builder.array(value)?.ok_or_else(only_folded)?,
+        Operand::Float(_, value) => match cx.builder.array(value)? {
+            Some(exponent) => exponent,
+            None => return computed_exponent(cx, value),
+        },
         Operand::Integer(kind, array) => {
             array.map(|value| types::float_of(kind, value, DataType::Double))
         }
@@ -314,7 +347,8 @@ fn computed_power(
 ) -> Result<Vec<Operand>, NodeProblem> {
     let shape = cx.shape(base);
     let twice = vec![Some(base), Some(base)];
-    let single = common(&shape, &exponent.shape)? == shape;
+    let all = common(&shape, &exponent.shape)?;
+    let single = all == shape;
     match exponent.data[..] {
         [0.5] if single => cx.emit(Op::Sqrt, vec![Some(base)], shape),
         [1.0] if single => Ok(vec![cx.input(0, "base")?]),
@@ -323,10 +357,38 @@ fn computed_power(
             let square = cx.helper("square", Op::Mul, twice, shape.clone())?;
             cx.emit(Op::Mul, vec![Some(square), Some(base)], shape)
         }
-        _ => Err(NodeProblem::unsupported(
-            "of a computed tensor only the powers 1/2, 1, 2 and 3 are; rewrite it as products",
-        )),
+        [4.0] if single => {
+            let square = cx.helper("square", Op::Mul, twice, shape.clone())?;
+            cx.emit(Op::Mul, vec![Some(square), Some(square)], shape)
+        }
+        [-1.0] if single => {
+            let one = cx.number("one", 1.0);
+            cx.emit(Op::Div, vec![Some(one), Some(base)], shape)
+        }
+        [-0.5] if single => {
+            let root = cx.helper("root", Op::Sqrt, vec![Some(base)], shape.clone())?;
+            let one = cx.number("one", 1.0);
+            cx.emit(Op::Div, vec![Some(one), Some(root)], shape)
+        }
+        _ => {
+            let (name, kind) = (format!("{}/exponent", cx.name), cx.kind());
+            let exponent = cx.builder.constant(name, kind, exponent.clone());
+            cx.emit(Op::Pow, vec![Some(base), Some(exponent)], all)
+        }
     }
+}
+
+/// Powers whose exponent is computed.
+fn computed_exponent(
+    cx: &mut Context<'_, '_>,
+    exponent: ValueId,
+) -> Result<Vec<Operand>, NodeProblem> {
+    let base = match cx.input(0, "base")? {
+        Operand::Float(_, value) => value,
+        operand => return Err(NodeProblem::wrong_type("base", "floats", operand.kind())),
+    };
+    let shape = common(&cx.shape(base), &cx.shape(exponent))?;
+    cx.emit(Op::Pow, vec![Some(base), Some(exponent)], shape)
 }
 
 /// Folds the reduction of a constant to a product, sum, minimum or maximum.

@@ -51,6 +51,39 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Tanh" => |cx| pointwise::unary(cx, Op::Tanh),
         "Erf" => |cx| pointwise::unary(cx, Op::Erf),
         "Gelu" => pointwise::gelu,
+        "Elu" => |cx| {
+            let alpha = cx.attributes().float_or("alpha", 1.0)?;
+            pointwise::unary(cx, Op::Elu { alpha, beta: 1.0 })
+        },
+        "Selu" => pointwise::selu,
+        "Celu" => pointwise::celu,
+        "ThresholdedRelu" => |cx| {
+            let alpha = cx.attributes().float_or("alpha", 1.0)?;
+            pointwise::unary(cx, Op::ThresholdedRelu { alpha })
+        },
+        "Softplus" => |cx| pointwise::unary(cx, Op::Softplus),
+        "Softsign" => |cx| pointwise::unary(cx, Op::Softsign),
+        "Mish" => |cx| pointwise::unary(cx, Op::Mish),
+        "Shrink" => |cx| {
+            let lambda = cx.attributes().float_or("lambd", 0.5)?;
+            let bias = cx.attributes().float_or("bias", 0.0)?;
+            pointwise::unary(cx, Op::Shrink { lambda, bias })
+        },
+        "Swish" => |cx| {
+            let alpha = cx.attributes().float_or("alpha", 1.0)?;
+            pointwise::unary(cx, Op::Swish { alpha })
+        },
+        "Sin" => |cx| pointwise::unary(cx, Op::Sin),
+        "Cos" => |cx| pointwise::unary(cx, Op::Cos),
+        "Tan" => |cx| pointwise::unary(cx, Op::Tan),
+        "Asin" => |cx| pointwise::unary(cx, Op::Asin),
+        "Acos" => |cx| pointwise::unary(cx, Op::Acos),
+        "Atan" => |cx| pointwise::unary(cx, Op::Atan),
+        "Sinh" => |cx| pointwise::unary(cx, Op::Sinh),
+        "Cosh" => |cx| pointwise::unary(cx, Op::Cosh),
+        "Asinh" => |cx| pointwise::unary(cx, Op::Asinh),
+        "Acosh" => |cx| pointwise::unary(cx, Op::Acosh),
+        "Atanh" => |cx| pointwise::unary(cx, Op::Atanh),
         "PRelu" => pointwise::prelu,
         "Add" => |cx| elementwise::arithmetic(cx, Op::Add),
         "Sub" => |cx| elementwise::arithmetic(cx, Op::Sub),
@@ -102,7 +135,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "And" => |cx| elementwise::logic(cx, |a, b| a && b),
         "Or" => |cx| elementwise::logic(cx, |a, b| a || b),
         "Neg" | "Abs" | "Not" | "Floor" | "Ceil" | "Round" | "Sqrt" | "Reciprocal" | "Exp"
-        | "Log" => elementwise::unary,
+        | "Log" | "Sign" => elementwise::unary,
         "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => elementwise::reduce,
 
         other => return Err(NodeProblem::unsupported(advice(other))),

@@ -26,6 +26,30 @@ pub(super) fn gelu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     unary(cx, Op::Gelu { tanh })
 }
 
+pub(super) fn selu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let alpha = cx.attributes().float_or("alpha", 1.673_263_2)?;
+    let gamma = cx.attributes().float_or("gamma", 1.050_701)?;
+    unary(cx, Op::Elu { alpha: gamma * alpha, beta: gamma })
+}
+
+/// `max(0, x) + min(0, alpha · (exp(x/alpha) - 1))`, which is alpha times the ELU of x/alpha.
+pub(super) fn celu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let alpha = cx.attributes().float_or("alpha", 1.0)?;
+    let elu = Op::Elu { alpha: 1.0, beta: 1.0 };
+    if alpha == 1.0 {
+        return unary(cx, elu);
+    }
+    if alpha <= 0.0 || !alpha.is_finite() {
+        return Err(NodeProblem::attribute("alpha", format!("is {alpha}, expected above 0")));
+    }
+    let x = cx.float(0, "x")?;
+    let shape = cx.shape(x);
+    let alpha = cx.number("alpha", alpha.into());
+    let scaled = cx.helper("scaled", Op::Div, vec![Some(x), Some(alpha)], shape.clone())?;
+    let bent = cx.helper("elu", elu, vec![Some(scaled)], shape.clone())?;
+    cx.emit(Op::Mul, vec![Some(bent), Some(alpha)], shape)
+}
+
 pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let (min, max) = if cx.opset < 11 {
         (cx.attributes().float("min")?, cx.attributes().float("max")?)

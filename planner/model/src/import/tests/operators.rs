@@ -154,6 +154,36 @@ fn functions() {
         (13, "Div", "x slope", vec![], Op::Div),
         (13, "Pow", "x two", vec![], Op::Mul),
         (13, "Sum", "x slope", vec![], Op::Add),
+        (9, "Elu", "x", vec![], Op::Elu { alpha: 1.0, beta: 1.0 }),
+        (9, "Elu", "x", vec![float("alpha", 0.5)], Op::Elu { alpha: 0.5, beta: 1.0 }),
+        (
+            9,
+            "Selu",
+            "x",
+            vec![float("alpha", 2.0), float("gamma", 3.0)],
+            Op::Elu { alpha: 6.0, beta: 3.0 },
+        ),
+        (12, "Celu", "x", vec![], Op::Elu { alpha: 1.0, beta: 1.0 }),
+        (9, "ThresholdedRelu", "x", vec![], Op::ThresholdedRelu { alpha: 1.0 }),
+        (9, "Softplus", "x", vec![], Op::Softplus),
+        (9, "Softsign", "x", vec![], Op::Softsign),
+        (18, "Mish", "x", vec![], Op::Mish),
+        (9, "Shrink", "x", vec![float("bias", 1.5)], Op::Shrink { lambda: 0.5, bias: 1.5 }),
+        (21, "Swish", "x", vec![float("alpha", 1.5)], Op::Swish { alpha: 1.5 }),
+        (9, "Exp", "x", vec![], Op::Exp),
+        (9, "Log", "x", vec![], Op::Log),
+        (9, "Abs", "x", vec![], Op::Abs),
+        (9, "Floor", "x", vec![], Op::Floor),
+        (9, "Ceil", "x", vec![], Op::Ceil),
+        (11, "Round", "x", vec![], Op::Round),
+        (9, "Sign", "x", vec![], Op::Sign),
+        (9, "Atanh", "x", vec![], Op::Atanh),
+        (13, "Pow", "x slope", vec![], Op::Pow),
+        (13, "Mod", "x slope", vec![int("fmod", 1)], Op::Mod),
+        (13, "Max", "x slope", vec![], Op::Max),
+        (13, "Min", "slope x", vec![], Op::Min),
+        (13, "Max", "x high", vec![], clip(3.0, f32::INFINITY)),
+        (13, "Min", "high x", vec![], clip(f32::NEG_INFINITY, 3.0)),
     ] {
         let model = single(opset, operator, &[2, 3], inputs, attributes)
             .initializer(float_tensor("low", &[], &[-2.0]))
@@ -162,6 +192,33 @@ fn functions() {
             .weights("slope", &[3]);
         assert_eq!(only(&model), (expected, vec![2, 3]), "{operator} {opset}");
     }
+}
+
+#[test]
+fn functions_of_several_nodes() {
+    let close = |model: Model, expected: &dyn Fn(f64) -> f64| {
+        for (found, x) in model.run().into_iter().zip(1..) {
+            let truth = expected(f64::from(x));
+            assert!((found - truth).abs() <= 1e-6 * truth.abs(), "{found}, not {truth}");
+        }
+    };
+    let one = |operator, inputs, attributes| {
+        single(13, operator, &[4], inputs, attributes)
+            .initializer(float_tensor("minus", &[], &[-1.0]))
+            .initializer(float_tensor("root", &[1], &[-0.5]))
+            .initializer(float_tensor("four", &[], &[4.0]))
+            .initializer(float_tensor("third", &[], &[1.0 / 3.0]))
+            .initializer(float_tensor("two", &[], &[2.0]))
+    };
+    close(one("Celu", "x", vec![float("alpha", 2.0)]), &|x| x);
+    close(one("Pow", "x minus", vec![]), &|x| 1.0 / x);
+    close(one("Pow", "x root", vec![]), &|x| x.powf(-0.5));
+    close(one("Pow", "x four", vec![]), &|x| x.powi(4));
+    close(one("Pow", "x third", vec![]), &|x| x.powf(f64::from(1.0f32 / 3.0)));
+    close(one("Pow", "two x", vec![]), &f64::exp2);
+    close(one("Pow", "x x", vec![]), &|x| x.powf(x));
+    close(one("Max", "x two four", vec![]), &|x| x.max(4.0));
+    close(one("Min", "x two x", vec![]), &|x| x.min(2.0));
 }
 
 #[test]

@@ -213,6 +213,72 @@ fn activations_after_pools_stay() {
     assert_eq!(network.layers[2].inputs[0], network.layers[2].output);
 }
 
+/// Functions that all operators have join what comes before them; the others stay.
+#[test]
+fn functions_of_one_tensor() {
+    for op in [
+        Op::Exp,
+        Op::Elu { alpha: 0.7, beta: 1.1 },
+        Op::Softplus,
+        Op::Mish,
+        Op::Swish { alpha: 1.7 },
+        Op::Log,
+        Op::Abs,
+        Op::Floor,
+        Op::Ceil,
+        Op::Round,
+        Op::Sign,
+        Op::Softsign,
+        Op::Shrink { lambda: 0.5, bias: 0.25 },
+        Op::ThresholdedRelu { alpha: 0.25 },
+    ] {
+        let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+        let y = net.conv1(x, 8);
+        let y = if op == Op::Log { net.same(Op::Exp, &[y]) } else { y };
+        let y = net.same(op.clone(), &[y]);
+        let network = net.check(y);
+        let joined = function(&network, 1).fuses() && kinds(&network).len() == 3;
+        let fuses = matches!(op, Op::Exp | Op::Elu { .. } | Op::Softplus | Op::Mish)
+            || matches!(op, Op::Swish { .. });
+        assert_eq!(joined, fuses, "{op:?}");
+    }
+    // Rounded numbers differ from the reference's near a step, and these functions have poles.
+    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+    let y = net.conv1(x, 8);
+    let mut y = net.with(Op::Mul, y, 0.3);
+    for op in [Op::Sin, Op::Cos, Op::Tan, Op::Atan, Op::Sinh, Op::Asinh, Op::Cosh, Op::Acosh] {
+        y = net.same(op, &[y]);
+    }
+    net.output(y);
+    let error = lower(&net.graph, Isa::Cuda).unwrap_err().to_string();
+    assert!(error.contains("GPUs do not compute Sin; plan for a board without one"), "{error}");
+    lower(&net.graph, Isa::Avx2).unwrap();
+}
+
+#[test]
+fn arithmetic_that_processors_alone_compute() {
+    for op in [Op::Max, Op::Min, Op::Pow, Op::Mod] {
+        for constant in [false, true] {
+            let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+            let x = net.same(Op::Exp, &[x]);
+            let other = if constant { net.positive(&[5]) } else { net.same(Op::Exp, &[x]) };
+            let y = net.same(op.clone(), &[x, other]);
+            net.output(y);
+            let wide = matches!(op, Op::Pow | Op::Mod);
+            assert_eq!(lower(&net.graph, Isa::Cuda).is_err(), wide, "{op:?}");
+            let network = lower(&net.graph, Isa::Portable).unwrap();
+            let inputs = [(0..60).map(|i| f64::from(i) * 0.03 - 0.8).collect::<Vec<f64>>()];
+            let [found, expected] = [
+                interpret::run(&network, &inputs).swap_remove(0),
+                crate::reference::run(&net.graph, &inputs).swap_remove(0),
+            ];
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-9, "{op:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn gemm_in_all_forms() {
     for bits in 0..16 {

@@ -86,6 +86,38 @@ fn activate(activation: &Activation, x: f64) -> f64 {
         ActivationKind::Erf => erf(x),
         ActivationKind::Sqrt => x.sqrt(),
         ActivationKind::Exp => x.exp(),
+        ActivationKind::Elu => {
+            if x < 0.0 {
+                alpha * x.exp_m1()
+            } else {
+                beta * x
+            }
+        }
+        ActivationKind::Softplus => x.exp().ln_1p(),
+        ActivationKind::Mish => x * x.exp().ln_1p().tanh(),
+        ActivationKind::Swish => x * sigmoid(alpha * x),
+        ActivationKind::Log => x.ln(),
+        ActivationKind::Abs => x.abs(),
+        ActivationKind::Floor => x.floor(),
+        ActivationKind::Ceil => x.ceil(),
+        ActivationKind::Round => x.round_ties_even(),
+        ActivationKind::Sign => f64::from(i8::from(x > 0.0) - i8::from(x < 0.0)),
+        ActivationKind::Softsign => x / (1.0 + x.abs()),
+        ActivationKind::Shrink if x.abs() <= alpha => 0.0,
+        ActivationKind::Shrink => x - beta.copysign(x),
+        ActivationKind::ThresholdedRelu if x <= alpha => 0.0,
+        ActivationKind::ThresholdedRelu => x,
+        ActivationKind::Sin => x.sin(),
+        ActivationKind::Cos => x.cos(),
+        ActivationKind::Tan => x.tan(),
+        ActivationKind::Asin => x.asin(),
+        ActivationKind::Acos => x.acos(),
+        ActivationKind::Atan => x.atan(),
+        ActivationKind::Sinh => x.sinh(),
+        ActivationKind::Cosh => x.cosh(),
+        ActivationKind::Asinh => x.asinh(),
+        ActivationKind::Acosh => x.acosh(),
+        ActivationKind::Atanh => x.atanh(),
     }
 }
 
@@ -279,6 +311,8 @@ impl Machine<'_> {
                 BinaryOp::Max | BinaryOp::Min if a.is_nan() || b.is_nan() => f64::NAN,
                 BinaryOp::Max => a.max(b),
                 BinaryOp::Min => a.min(b),
+                BinaryOp::Pow => a.powf(b),
+                BinaryOp::Mod => a % b,
             }
         });
         result.collect()

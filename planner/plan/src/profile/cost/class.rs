@@ -53,12 +53,14 @@ impl Class {
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
             Some(OpKind::LayerNorm | OpKind::Gather) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
-                use ActivationKind::{Erf, Exp, Gelu, GeluTanh, Sigmoid, Silu, Sqrt, Tanh};
+                use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
                 match layer.activation.function() {
-                    Some(Sigmoid | Tanh | Silu | Gelu | GeluTanh | Erf | Sqrt | Exp) => {
-                        Class::Function
+                    Option::None | Some(None | Clamp | LeakyRelu | HardSigmoid | HardSwish) => {
+                        Class::Elementwise
                     }
-                    _ => Class::Elementwise,
+                    Some(function) if function.fuses() || function.is_wide() => Class::Function,
+                    Some(Log) => Class::Function,
+                    Some(_) => Class::Elementwise,
                 }
             }
             Some(OpKind::Copy) | None => Class::Copy,
