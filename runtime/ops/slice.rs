@@ -29,7 +29,7 @@ impl Slice {
     pub fn terms(&self, all: u32) -> Range<u32> {
         match self.method {
             Method::Chains { first, count } => first..first.saturating_add(count),
-            Method::Own(_) | Method::Winograd { .. } => 0..all,
+            Method::Own | Method::Winograd { .. } => 0..all,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::conv::chains;
 use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
-use crate::pack::{InputReuse, Isa, Layer, Method, OpKind, Tensor};
+use crate::pack::{Isa, Layer, Method, OpKind, Tensor};
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of
 /// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
@@ -47,12 +47,11 @@ pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Refuses chains and kept inputs that the layer does not have.
+/// Refuses chains that the layer does not have.
 fn validate_algorithm(problem: &Problem<'_>) -> Result<(), LayerError> {
     let &Problem { layer, inputs, slice, isa, .. } = problem;
     match slice.method {
-        Method::Own(InputReuse::None) | Method::Winograd { .. } => Ok(()),
-        Method::Own(_) => winograd::validate_kept(layer, &inputs[0], isa),
+        Method::Own | Method::Winograd { .. } => Ok(()),
         Method::Chains { first, count } => {
             let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
             let end = u64::from(first) + u64::from(count);

@@ -25,10 +25,8 @@
 //! `docs/kernels.md` states.
 //!
 //! A step transforms the inputs for its own panels, those of their groups: a layer of one group
-//! that is cut into many steps does that often, unless they [keep](crate::pack::InputReuse) them:
-//! then the first has scratch for those of all blocks, and the others begin with what it has left
-//! there. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are
-//! the same however the lines are cut.
+//! that is cut into many steps does that often. A step makes whole lines, from a line on that begins
+//! tiles ([`slice_lines`]): tiles are the same however the lines are cut.
 
 mod block;
 mod division;
@@ -44,11 +42,9 @@ pub use portions::Portions;
 pub use weights::transform_weights;
 
 use super::conv::{check_weights, geometry};
-use super::{LayerError, Problem, Want, check};
+use super::{LayerError, Problem, Want};
 use crate::kernels::table::TILES;
-use crate::pack::{
-    ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
-};
+use crate::pack::{ConvParams, Isa, Layer, Tensor, WinogradParams, params, params_words};
 use division::Division;
 
 /// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
@@ -79,30 +75,6 @@ pub fn validate(
     let in_group = u64::from(output.cols() / p.groups);
     let panels = u64::from(p.groups) * in_group.div_ceil(layer.columns(isa) as u64);
     check_weights(layer, panels, points.checked_mul(channels), isa.panel(), isa)
-}
-
-/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::InputReuse) its transformed
-/// inputs: they can on a processor, of one image and one group, computed as it is stored.
-pub(super) fn validate_kept(layer: &Layer, input: &Tensor, isa: Isa) -> Result<(), LayerError> {
-    let winograd = OpKind::Winograd as u32;
-    let of_processor = u64::from(isa != Isa::Cuda);
-    check(
-        layer.kind == winograd,
-        "operator that keeps inputs",
-        layer.kind.into(),
-        winograd.into(),
-    )?;
-    check(of_processor == 1, "processors of steps that keep inputs", of_processor, 1)?;
-    let (groups, images) = (params::<WinogradParams>(layer).groups, input.dims[0]);
-    check(groups == 1, "groups of a layer that keeps inputs", groups.into(), 1)?;
-    check(images == 1, "images of a layer that keeps inputs", images.into(), 1)?;
-    let (plain, encoding) = (Encoding::F32 as u32, layer.encoding);
-    check(encoding == plain, "encoding of a layer that keeps inputs", encoding.into(), plain.into())
-}
-
-/// Whether steps of a (valid) layer can.
-pub fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
-    validate_kept(layer, input, isa).is_ok()
 }
 
 /// Lines of an image that a step can make are as many as these or a multiple, from a multiple of

@@ -126,7 +126,7 @@ impl Step {
     pub fn chain(&self) -> u32 {
         match self.method {
             Method::Chains { first, .. } => first,
-            Method::Own(_) | Method::Winograd { .. } => 0,
+            Method::Own | Method::Winograd { .. } => 0,
         }
     }
 
@@ -134,18 +134,14 @@ impl Step {
     pub fn chains(&self) -> u32 {
         self.method.chains()
     }
-
-    /// What becomes of the inputs that the step transforms.
-    pub fn reuse(&self) -> InputReuse {
-        self.method.reuse()
-    }
 }
 
 /// Which sums of a slice a step computes, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// All sums, by the layer's own algorithm.
-    Own(InputReuse),
+    #[default]
+    Own,
     /// Some chains of the sums of one panel, by the layer's own algorithm. The first chain's step
     /// begins the sums, the others add to what the output holds ([`chains`](crate::ops::chains)).
     Chains {
@@ -162,17 +158,11 @@ pub enum Method {
     },
 }
 
-impl Default for Method {
-    fn default() -> Self {
-        Self::Own(InputReuse::None)
-    }
-}
-
 impl Method {
     /// The method of an algorithm: 0 for the layer's own, or the tile of Winograd's.
     pub fn by(algorithm: u32) -> Self {
         match algorithm {
-            0 => Self::default(),
+            0 => Self::Own,
             tile => Self::Winograd { tile },
         }
     }
@@ -181,7 +171,7 @@ impl Method {
     pub fn algorithm(self) -> u32 {
         match self {
             Self::Winograd { tile } => tile,
-            Self::Own(_) | Self::Chains { .. } => 0,
+            Self::Own | Self::Chains { .. } => 0,
         }
     }
 
@@ -189,32 +179,7 @@ impl Method {
     pub fn chains(self) -> u32 {
         match self {
             Self::Chains { count, .. } => count,
-            Self::Own(_) | Self::Winograd { .. } => 0,
+            Self::Own | Self::Winograd { .. } => 0,
         }
     }
-
-    /// What becomes of transformed inputs.
-    pub fn reuse(self) -> InputReuse {
-        match self {
-            Self::Own(reuse) => reuse,
-            Self::Chains { .. } | Self::Winograd { .. } => InputReuse::None,
-        }
-    }
-}
-
-/// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd)
-/// transforms.
-///
-/// A layer that is cut into slices of its panels would transform the same inputs in each of them.
-/// Instead a step can leave them in its scratch. The next step, of other panels and the same rows,
-/// then finds them there: its scratch is the same bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum InputReuse {
-    /// Inputs are transformed block by block, as they are used.
-    #[default]
-    None,
-    /// The step leaves all transformed inputs for the next step.
-    Store,
-    /// The step before has left its transformed inputs, and so does this one.
-    Reuse,
 }

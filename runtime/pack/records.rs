@@ -14,7 +14,7 @@ use core::ops::Range;
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;

@@ -8,9 +8,7 @@
 //! one. The planner stores them (`store` of each type), and gets an error for what is too large for
 //! that.
 
-use super::{
-    Activation, Buffer, Flaw, InputReuse, Layer, Load, Method, PAGE, Place, Stage, Step, flaw,
-};
+use super::{Activation, Buffer, Flaw, Layer, Load, Method, PAGE, Place, Stage, Step, flaw};
 use bytemuck::{Pod, Zeroable};
 
 /// What a pack stores as a record of another form.
@@ -361,11 +359,6 @@ pub struct WorkRecord {
 
 /// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
 pub const SOME_CHAINS: u32 = 1;
-/// In the place of an algorithm: a step by the layer's own algorithm that leaves its transformed
-/// inputs.
-pub const LEFT: u32 = 3;
-/// In the place of an algorithm: a step by the layer's own algorithm that finds transformed inputs.
-pub const FOUND: u32 = 5;
 
 /// Bits of the loads that a step waits for.
 const READY_BITS: u32 = 24;
@@ -394,8 +387,6 @@ impl ReadWith<&[WorkRecord]> for Step {
         let (count, ahead) = (u32::from(work.count), u32::from(work.reads_ahead));
         let (method, count, ahead) = match algorithm {
             SOME_CHAINS => (Method::Chains { first: ahead, count }, 1, 0),
-            LEFT => (Method::Own(InputReuse::Store), count, ahead),
-            FOUND => (Method::Own(InputReuse::Reuse), count, ahead),
             other => (Method::by(other), count, ahead),
         };
         Self {
@@ -424,9 +415,7 @@ impl Step {
         }
         let reads_ahead = self.reads.saturating_sub(self.ready);
         let (algorithm, count, ahead) = match self.method {
-            Method::Own(InputReuse::None) => (0, self.count, reads_ahead),
-            Method::Own(InputReuse::Store) => (LEFT, self.count, reads_ahead),
-            Method::Own(InputReuse::Reuse) => (FOUND, self.count, reads_ahead),
+            Method::Own => (0, self.count, reads_ahead),
             // What there is no place for, and no step has.
             Method::Chains { count, .. } if self.reads > 0 || self.count != 1 || count == 0 => {
                 let found = self.reads.max(self.count);
@@ -434,7 +423,7 @@ impl Step {
             }
             Method::Chains { first, count } => (SOME_CHAINS, count, first),
             Method::Winograd { tile } => {
-                if tile > u8::MAX.into() || [0, SOME_CHAINS, LEFT, FOUND].contains(&tile) {
+                if tile > u8::MAX.into() || [0, SOME_CHAINS].contains(&tile) {
                     return Err(flaw("step: its algorithm", tile.into(), u8::MAX.into()));
                 }
                 (tile, self.count, reads_ahead)
@@ -518,19 +507,15 @@ mod tests {
         let part = Step { method: chains, reads: 0, count: 1, ..step };
         let (record, work) = part.store().unwrap();
         assert_eq!(Step::read(&record, &[work]), part);
-        for reuse in [InputReuse::None, InputReuse::Store, InputReuse::Reuse] {
-            let keeps = Step { method: Method::Own(reuse), ..step };
-            let (record, work) = keeps.store().unwrap();
-            assert_eq!(Step::read(&record, &[work]), keeps);
-        }
+        let own = Step { method: Method::Own, ..step };
+        let (record, work) = own.store().unwrap();
+        assert_eq!(Step::read(&record, &[work]), own);
         for lost in [
             Step { reads: 1 << 24, ..part },
             Step { count: 2, ..part },
             Step { method: Method::Chains { first: 0, count: 0 }, ..part },
             Step { method: Method::Winograd { tile: 0 }, ..step },
             Step { method: Method::Winograd { tile: 1 }, ..step },
-            Step { method: Method::Winograd { tile: 3 }, ..step },
-            Step { method: Method::Winograd { tile: 5 }, ..step },
             Step { method: Method::Winograd { tile: 256 }, ..step },
         ] {
             assert!(lost.store().is_err(), "{lost:?}");

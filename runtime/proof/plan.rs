@@ -3,7 +3,7 @@
 
 use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
 use crate::ops::{self, Problem, Slice};
-use crate::pack::{Flaw, InputReuse, Isa, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+use crate::pack::{Flaw, Isa, NONE, PAGE, Place, PlanView, Step, ring_bytes};
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
 const MAX_TASKS: usize = 1 << 24;
@@ -107,7 +107,7 @@ impl Proven<'_> {
         let PlanView { steps, loads, .. } = self.plan;
         let count = steps.len();
         check(count <= MAX_TASKS, "plan: too many steps", 0, count as u64, MAX_TASKS as u64)?;
-        let (mut ready, mut before) = (0, Step::default());
+        let mut ready = 0;
         for (i, step) in steps.iter().enumerate() {
             let layers = self.skeleton.layers;
             let ok = (step.layer as usize) < layers.len();
@@ -126,10 +126,6 @@ impl Proven<'_> {
             let what = "step: ready decreases";
             check(step.ready >= ready, what, i, step.ready.into(), ready.into())?;
             ready = step.ready;
-            if step.reuse() == InputReuse::Reuse {
-                finds(&before, &step, i)?;
-            }
-            before = step;
             self.writes_apart(i, &step, &problem)?;
         }
         let all = loads.len() as u32;
@@ -189,19 +185,4 @@ impl Proven<'_> {
         }
         Ok(())
     }
-}
-
-/// What the step before has left is what a step looks for, where it looks for it.
-fn finds(before: &Step, step: &Step, index: usize) -> Result<(), Flaw> {
-    let ok = before.reuse() != InputReuse::None;
-    check(ok, "step: finds inputs that the step before does not keep", index, 0, 1)?;
-    let of = |step: &Step| {
-        let Step { layer, row, rows, .. } = *step;
-        [layer.into(), row.into(), rows.into(), step.scratch, step.scratch_bytes]
-    };
-    for (found, limit) in of(step).into_iter().zip(of(before)) {
-        let what = "step: finds inputs of another layer, other rows or in other scratch than the step before";
-        check(found == limit, what, index, found, limit)?;
-    }
-    Ok(())
 }

@@ -9,13 +9,12 @@
 
 use super::pages::{Pages, SPAN};
 use super::{Effort, Proven, Range64, check, image};
-use crate::pack::{Flaw, InputReuse, Load, PlanView};
+use crate::pack::{Flaw, Load, PlanView};
 
 /// Looks at the sets that a step takes.
 const STEP_LOOKS: u64 = 8;
 
 const OVER_STEP: &str = "load: may be in flight while a step uses its bytes";
-const OVER_FOUND: &str = "load: may be in flight where a step finds what it keeps";
 const OVER_PORT: &str = "load: may be in flight while the host uses its bytes";
 const OVER_RESIDENT: &str = "load: overwrites a resident";
 
@@ -75,10 +74,6 @@ impl Proven<'_> {
             let touched = self.touched(&step);
             let [.., out, _, scratch] = touched;
             flights.begin(i as i64 + 1, effort)?;
-            if step.reuse() == InputReuse::Reuse {
-                // What it finds has been there since the step before, whatever this one waits for.
-                flights.apart(scratch, OVER_FOUND)?;
-            }
             flights.end(step.ready as usize, effort)?;
             touched.into_iter().try_for_each(|range| flights.apart(range, OVER_STEP))?;
             for range in [out, scratch] {

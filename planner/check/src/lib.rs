@@ -109,7 +109,6 @@ pub fn check_with(
     structure::bounds(network, plan, weights_bytes, &mut found);
     structure::slices(network, plan, &mut found);
     structure::scratch(network, plan, scratch, &mut found);
-    structure::kept(plan, &mut found);
     structure::thresholds(plan, &mut found);
     stages::structure(network, plan, &mut found);
     rings::check(network, plan, &mut found);

@@ -11,7 +11,7 @@ use super::meeting::{Union, pairs};
 use super::structure::image;
 use super::weights::Source;
 use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, rings, span};
-use eyelet::pack::{InputReuse, NONE};
+use eyelet::pack::NONE;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::collections::BTreeMap;
@@ -119,12 +119,12 @@ fn buffers(network: &Network, plan: &Plan) -> Vec<Held> {
     held.collect()
 }
 
-/// The scratch of steps. What a step finds there has been there since the one before was done.
+/// The scratch of steps.
 fn scratch(plan: &Plan) -> Vec<Held> {
     let held = plan.steps.iter().zip(1i64..).map(|(step, number)| Held {
         holder: Holder::Scratch { step: number as usize },
         bytes: span(step.scratch, step.scratch_bytes),
-        time: 2 * number + i64::from(step.reuse() != InputReuse::Reuse)..2 * number + 2,
+        time: 2 * number + 1..2 * number + 2,
     });
     held.filter(|held| !held.bytes.is_empty()).collect()
 }

@@ -3,7 +3,7 @@
 use super::extent::{chain_count, step_weights};
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{InputReuse, Load, NONE, PAGE, Place, Step};
+use eyelet::pack::{Load, NONE, PAGE, Place, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::ops::Range;
@@ -294,25 +294,6 @@ pub fn scratch(network: &Network, plan: &Plan, needed: ScratchBytes<'_>, found: 
                 threads: plan.threads,
             });
         }
-    }
-}
-
-/// What steps find in their scratch the steps before them have left there.
-pub fn kept(plan: &Plan, found: &mut Found) {
-    let before = std::iter::once(Step::default()).chain(plan.steps.iter().copied());
-    for (number, (step, before)) in plan.steps.iter().zip(before).enumerate() {
-        if step.reuse() != InputReuse::Reuse {
-            continue;
-        }
-        let made = |step: &Step| (step.layer, step.row, step.rows);
-        let scratch = |step: &Step| (step.scratch, step.scratch_bytes);
-        let reason = match before.reuse() {
-            InputReuse::None => "keeps none",
-            _ if made(step) != made(&before) => "is of another layer, or other rows",
-            _ if scratch(step) != scratch(&before) => "has its scratch elsewhere",
-            _ => continue,
-        };
-        found.add(Violation::NotKept { step: number + 1, reason });
     }
 }
 

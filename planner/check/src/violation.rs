@@ -154,10 +154,6 @@ pub enum Violation {
     Aliased { layer: usize, input: usize, buffer: usize, float: u64 },
     #[error("step {step} has {found} bytes of scratch, but needs {needed} with {threads} threads")]
     Scratch { step: usize, found: u64, needed: u64, threads: u32 },
-    #[error(
-        "step {step} finds the inputs that the step before has transformed, but that one {reason}"
-    )]
-    NotKept { step: usize, reason: &'static str },
     #[error("no load holds the weights of step {step}: bytes {weights:?} of the weights section")]
     NotLoaded { step: usize, weights: Range<u64> },
     #[error("step {step} expects its weights at {found}, but {holder} puts them at {expected}")]

@@ -9,7 +9,7 @@
 
 use crate::slide::Sliding;
 use crate::steps::{Parts, even, whole};
-use eyelet::pack::{InputReuse, Method, OpKind, PAGE, Step};
+use eyelet::pack::{Method, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::step_weights;
 use std::ops::Range;
@@ -66,8 +66,6 @@ pub struct Cutting {
     pub resident_slice: u64,
     /// Most bytes of a step's scratch, where it can do with so few.
     pub scratch: u64,
-    /// Whether slices [keep](InputReuse) transformed inputs, whatever scratch that takes.
-    pub keep: bool,
 }
 
 /// Most bytes of a load of residents that serves several slices.
@@ -80,14 +78,8 @@ impl Cutting {
     }
 
     /// One slice a layer, one load a layer.
-    pub const LAYERS: Self = Self {
-        slice: u64::MAX,
-        read: 1,
-        resident: 0,
-        resident_slice: u64::MAX,
-        scratch: u64::MAX,
-        keep: false,
-    };
+    pub const LAYERS: Self =
+        Self { slice: u64::MAX, read: 1, resident: 0, resident_slice: u64::MAX, scratch: u64::MAX };
 
     /// One slice a layer, and it stays.
     pub const RESIDENT: Self = Self { resident: u32::MAX, ..Self::LAYERS };
@@ -117,7 +109,7 @@ pub fn slice(
         }
         let step = Step { method: Method::by(on_load[index]), ..step };
         let cutting = cutting(index);
-        let (stay, before) = (cutting.resident.min(layer.panels), steps.len());
+        let stay = cutting.resident.min(layer.panels);
         for (first, count, limit) in
             [(0, stay, cutting.resident_slice), (stay, layer.panels - stay, cutting.slice)]
         {
@@ -136,9 +128,6 @@ pub fn slice(
                     })
                 })),
             }
-        }
-        if cutting.keep && step.algorithm() == 0 {
-            keep(&mut steps[before..]);
         }
     }
     let mut steps = sliding.interleave(steps);
@@ -163,15 +152,6 @@ pub fn slice(
         }
     });
     Slices { steps, reads, read_of, parts }
-}
-
-/// Has the steps of a layer, if there are several, keep its transformed inputs: all of them need to
-/// be of whole panels.
-pub fn keep(steps: &mut [Step]) {
-    let several = steps.len() > 1;
-    for (index, step) in steps.iter_mut().enumerate().filter(|_| several) {
-        step.method = Method::Own(if index == 0 { InputReuse::Store } else { InputReuse::Reuse });
-    }
 }
 
 /// Cuts the steps of layers that read their weights anew into slices of at most so many bytes.

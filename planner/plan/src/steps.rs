@@ -1,6 +1,6 @@
 //! What single steps of a layer are: whole, parts of panels, and the scratch that they take.
 
-use eyelet::ops::{self, Problem, Slice, winograd};
+use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Layer, Method, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::chains;
@@ -105,13 +105,6 @@ fn scratch_by(
     let (inputs, output) = (&layer.inputs.map(record), &record(layer.output));
     let (slice, isa) = (Slice::from(step), network.isa);
     bytes(&Problem { layer, inputs, output, slice, threads, isa }).next_multiple_of(64)
-}
-
-/// Whether steps of a layer can keep its transformed inputs.
-pub fn keeps(network: &Network, layer: usize) -> bool {
-    let layer = &network.layers[layer];
-    let input = network.tensors.get(layer.inputs[0] as usize);
-    input.is_some_and(|input| winograd::keeps(layer, input, network.isa))
 }
 
 /// Even slices of so many panels, each of at most so many: the first of each, and how many it has.

@@ -1,8 +1,6 @@
 //! Steps, loads and layers in words, for what draws plans.
 
-use eyelet::pack::{
-    ConvParams, InputReuse, Load, OpKind, PoolParams, Step, WinogradParams, params,
-};
+use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Step, WinogradParams, params};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use std::collections::{BTreeMap, HashMap};
@@ -39,9 +37,6 @@ pub fn algorithm(network: &Network, layer: usize) -> String {
 /// The algorithm that computes a step: its layer's, or its own with weights that it transforms.
 pub fn algorithm_of(network: &Network, step: &Step) -> String {
     match step.algorithm() {
-        0 if step.reuse() != InputReuse::None => {
-            format!("{}, inputs kept", algorithm(network, step.layer as usize))
-        }
         0 => algorithm(network, step.layer as usize),
         tile => format!("Winograd F({tile},3) on load"),
     }

@@ -7,8 +7,8 @@ use super::pack_file::{PackFile, shape_of, strategy};
 use super::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Encoding, InputReuse, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port,
-    Skeleton, Tensor, ring_bytes,
+    Encoding, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor,
+    ring_bytes,
 };
 use eyelet_planner::board::Device;
 use eyelet_planner::plan::weight_buffer_bytes;
@@ -120,8 +120,6 @@ struct LayerReport {
     slices: Vec<usize>,
     /// In each plan the tile by which its steps compute it instead of its own algorithm; 0 where they do not.
     algorithms: Vec<u32>,
-    /// In each plan whether its steps keep the inputs that they transform.
-    kept: Vec<bool>,
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
@@ -167,13 +165,6 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             .map(|plan| {
                 let mut steps = plan.steps.iter();
                 steps.find(|step| step.layer as usize == index).map_or(0, |step| step.algorithm())
-            })
-            .collect(),
-        kept: views
-            .iter()
-            .map(|plan| {
-                let mut steps = plan.steps.iter();
-                steps.any(|step| step.layer as usize == index && step.reuse() != InputReuse::None)
             })
             .collect(),
     });
@@ -407,16 +398,15 @@ impl Report {
         let width = width.unwrap_or(0).clamp(5, 40);
         writeln!(
             f,
-            "\n{:>5} {:<width$} {:<10} {:<24} {:<14} {:>9} {:<5} slices (F2, F4: of weights that they transform, K: that keep transformed inputs)",
+            "\n{:>5} {:<width$} {:<10} {:<24} {:<14} {:>9} {:<5} slices (F2, F4: of weights that they transform)",
             "", "layer", "operator", "inputs", "output", "weights", ""
         )?;
         for (index, layer) in self.layers.iter().enumerate() {
             let inputs: Vec<String> = layer.inputs.iter().map(dims).collect();
-            let ways = layer.algorithms.iter().zip(&layer.kept);
-            let slices = layer.slices.iter().zip(ways).map(|(slices, way)| match way {
-                (0, false) => slices.to_string(),
-                (0, true) => format!("{slices} K"),
-                (tile, _) => format!("{slices} F{tile}"),
+            let algorithms = layer.slices.iter().zip(&layer.algorithms);
+            let slices = algorithms.map(|(slices, tile)| match tile {
+                0 => slices.to_string(),
+                tile => format!("{slices} F{tile}"),
             });
             let slices: Vec<String> = slices.collect();
             let weights = match layer.weights_bytes {

@@ -6,7 +6,6 @@ mod end_to_end;
 mod ffi;
 mod flight;
 mod hostile;
-mod kept;
 mod over;
 mod plans;
 mod rings;

@@ -4,7 +4,7 @@ use super::along;
 use crate::kernels::table::Indirection;
 use crate::ops::Problem;
 use crate::ops::conv::{Channels, Sizes, part};
-use crate::pack::{InputReuse, Isa, WinogradParams, params};
+use crate::pack::{Isa, WinogradParams, params};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles
 /// take more.
@@ -85,8 +85,6 @@ pub(super) struct Division {
     pub(super) each: usize,
     /// Threads that get a share.
     pub(super) shares: usize,
-    /// Whether all blocks' transformed inputs stay, side by side.
-    pub(super) keeps: bool,
 }
 
 impl Division {
@@ -120,10 +118,7 @@ impl Division {
         let frequencies = [lines, extent[1]].map(|outputs| along(tile as u64, outputs as u64));
         let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
         let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
-        // Inputs that stay are those of all threads, and lie where they lie with any number of
-        // these.
-        let keeps = slice.method.reuse() != InputReuse::None;
-        let (divide, units) = match keeps || sizes.divide_columns(threads) {
+        let (divide, units) = match sizes.divide_columns(threads) {
             true => (divide, by_cols),
             false => (Divide::Lines, down),
         };
@@ -144,14 +139,9 @@ impl Division {
             each,
             divide,
             shares,
-            keeps,
         };
         // So many whatever the threads: with more of them a part then takes no more memory.
         division.block = block_tiles(tile, channels, isa).min(division.tiles);
-        if keeps {
-            // Blocks are even: of all of them none is larger.
-            division.block = division.tiles.div_ceil(division.tiles.div_ceil(division.block));
-        }
         division.together =
             ((NEAR_BYTES / division.frequency_bytes()) as usize).clamp(1, groups.max(1));
         if divide == Divide::Lines {
@@ -173,14 +163,14 @@ impl Division {
 
     /// The division in the smallest blocks.
     pub(super) fn least(self) -> Self {
-        if self.keeps { self } else { self.in_blocks_of(self.block.min(FEW_TILES)) }
+        self.in_blocks_of(self.block.min(FEW_TILES))
     }
 
     /// The division in the largest blocks that `scratch` bytes of scratch suffice for, or in the
-    /// smallest ones. Inputs that stay are in the same blocks, however much scratch there is.
+    /// smallest ones.
     pub(super) fn within(self, scratch: usize) -> Self {
         let fits = |division: &Self| division.bytes() <= scratch as u64;
-        if self.keeps || fits(&self) {
+        if fits(&self) {
             return self;
         }
         let smaller = (FEW_TILES..self.block).rev().map(|tiles| self.in_blocks_of(tiles));
@@ -216,13 +206,6 @@ impl Division {
         4 * (self.zeros() as u64 + self.frequencies() as u64)
     }
 
-    /// Bytes of zeros and of the transformed inputs that there are at a time: a block's, or those
-    /// of all.
-    pub(super) fn input_bytes(&self) -> u64 {
-        let blocks = if self.keeps { self.tiles.div_ceil(self.block) } else { 1 };
-        4 * (self.zeros() as u64 + (self.frequencies() as u64).saturating_mul(blocks as u64))
-    }
-
     /// Floats of a block's products with one panel.
     pub(super) fn product_floats(&self) -> usize {
         self.points().saturating_mul(self.stride(self.nr))
@@ -242,7 +225,7 @@ impl Division {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let shared = if self.divide == Divide::Panels { self.input_bytes() } else { 0 };
+        let shared = if self.divide == Divide::Panels { self.frequency_bytes() } else { 0 };
         shared.saturating_add(self.each().saturating_mul(self.shares as u64))
     }
 }

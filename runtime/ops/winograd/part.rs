@@ -8,7 +8,7 @@ use crate::kernels::table::{Finish, Indirection, Product};
 use crate::matrix::MatMut;
 use crate::ops::Call;
 use crate::ops::conv::{addend, clamp, finish};
-use crate::pack::{ActivationKind, InputReuse};
+use crate::pack::ActivationKind;
 use core::ops::Range;
 
 /// The least distance in bytes from weights that are used to those that are fetched: products of
@@ -86,11 +86,10 @@ impl Part<'_> {
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
         let tiles = down * across;
         let blocks = tiles.div_ceil(block);
-        let (shared, own) = scratch.split_at_mut(self.division.input_bytes() as usize);
+        let (shared, own) = scratch.split_at_mut(self.division.frequency_bytes() as usize);
         let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
         let (zeros, frequencies) = shared.split_at_mut(self.division.zeros());
         zeros.fill(0.0);
-        let of_block = self.division.frequencies();
         let all = outputs.groups(self.panels.clone());
         let before = outputs.panel(self.panels.start).start;
         for first in all.clone().step_by(together) {
@@ -102,16 +101,10 @@ impl Part<'_> {
             let mut out = out.part_mut(all, cols.start - before..cols.end - before);
             for index in 0..blocks {
                 let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
-                let frequencies = match self.division.keeps {
-                    true => &mut frequencies[index * of_block..(index + 1) * of_block],
-                    false => &mut *frequencies,
-                };
-                if self.call.method.reuse() != InputReuse::Reuse {
-                    let channels = groups.start * channels..groups.end * channels;
-                    let stride = self.division.stride(self.division.width());
-                    let into = Frequencies { zeros, floats: &mut *frequencies, stride };
-                    self.inputs.transform(self.call, self.device, &block, channels, into);
-                }
+                let channels = groups.start * channels..groups.end * channels;
+                let stride = self.division.stride(self.division.width());
+                let into = Frequencies { zeros, floats: &mut *frequencies, stride };
+                self.inputs.transform(self.call, self.device, &block, channels, into);
                 self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
             }
         }

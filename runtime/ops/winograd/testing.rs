@@ -7,7 +7,7 @@ use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Call, Operand, Problem, Slice};
-use crate::pack::{Activation, InputReuse, Method, NONE, OpKind};
+use crate::pack::{Activation, NONE, OpKind};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -215,15 +215,8 @@ impl Case {
             let [least, all] = [Want::Least, Want::All].map(of);
             (least + ((all - least) as f64 * share) as u64).next_multiple_of(64)
         };
-        let most = slices.iter().map(bytes).max().unwrap_or(0);
-        let mut memory = scratch(0);
         for slice in slices {
-            // What is found was left there.
-            match slice.method.reuse() {
-                InputReuse::None => memory = scratch(bytes(slice)),
-                InputReuse::Store => memory = scratch(most),
-                InputReuse::Reuse => {}
-            }
+            let mut memory = scratch(bytes(slice));
             let first = slice.first as usize;
             run(Call {
                 layer: &layer,
@@ -313,16 +306,6 @@ impl Case {
             };
             let by_line = lines(1, &whole);
             let cross = lines(2, &halves);
-            // Slices of the same lines that keep their inputs.
-            let keeping = |slices: &[Slice]| -> Vec<_> {
-                let kept = |at: usize, slice: &Slice| match at % panels as usize {
-                    0 => Slice { method: Method::Own(InputReuse::Store), ..*slice },
-                    _ => Slice { method: Method::Own(InputReuse::Reuse), ..*slice },
-                };
-                slices.iter().enumerate().map(|(at, slice)| kept(at, slice)).collect()
-            };
-            let kept = keeping(&single);
-            let kept_lines = keeping(&lines(2, &single));
             let last = height / self.tile * self.tile * width;
             let around: Vec<_> = [(0, last), (last, rows - last)]
                 .into_iter()
@@ -341,15 +324,8 @@ impl Case {
                 (3, &by_line),
                 (2, &cross),
                 (2, &around),
-                (1, &kept),
-                (3, &kept),
-                (2, &kept_lines),
             ]
             .into_iter()
-            .filter(|(_, slices)| {
-                let keep = slices.iter().any(|slice| slice.method.reuse() != InputReuse::None);
-                !keep || super::keeps(&self.layer(kernels.isa()), &self.input, kernels.isa())
-            })
             .enumerate()
             .flat_map(|(way, (threads, slices))| {
                 // Each with one share in turn, and with all of them only in long sweeps.

@@ -8,7 +8,7 @@ use crate::kernels::testing::{available, sweeps};
 use crate::matrix::MatMut;
 use crate::ops::testing::Residual;
 use crate::ops::{Problem, Slice};
-use crate::pack::{Activation, InputReuse, Method, NONE};
+use crate::pack::{Activation, NONE};
 use std::vec::Vec;
 
 #[test]
@@ -253,81 +253,6 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 }
             }
         }
-    }
-}
-
-/// Of some lines of one image and one group, by the layer's own algorithm.
-#[test]
-fn only_what_is_found_is_kept() {
-    let isa = Isa::Portable;
-    let refused = |case: &Case, slice: Slice| {
-        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
-        crate::ops::validate_slice(&Problem {
-            layer: &layer,
-            inputs: &inputs,
-            output: &case.output,
-            slice,
-            threads: 1,
-            isa,
-        })
-        .is_err()
-    };
-    let good = case(4, [1, 9, 8, 20], 40);
-    for kept in [InputReuse::Store, InputReuse::Reuse] {
-        let slice = Slice { count: 1, rows: 72, method: Method::Own(kept), ..Slice::default() };
-        assert!(!refused(&good, slice) && !refused(&good, Slice { rows: 32, ..slice }));
-        assert!(refused(&good, Slice { method: Method::Winograd { tile: 4 }, ..slice }));
-        assert!(refused(&good, Slice { method: Method::Chains { first: 0, count: 1 }, ..slice }));
-        assert!(refused(&case(4, [2, 9, 8, 20], 40), slice));
-        assert!(refused(&case(4, [1, 9, 8, 20], 40).groups(2), slice));
-        let (layer, inputs) = (good.layer(Isa::Cuda), [good.input, good.output]);
-        let valid = |slice: Slice| {
-            crate::ops::validate_slice(&Problem {
-                layer: &layer,
-                inputs: &inputs,
-                output: &good.output,
-                slice,
-                threads: 1,
-                isa: Isa::Cuda,
-            })
-        };
-        assert!(valid(slice).is_err() && valid(slice.by_own()).is_ok());
-    }
-}
-
-/// With any number of threads, and for any panels, what is kept lies in the same bytes: those of
-/// all tiles.
-#[test]
-fn what_is_kept_is_all_tiles() {
-    for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
-        let case = case(4, [1, 28, 28, 512], 512);
-        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
-        let of = |kept, count, threads: u32| {
-            let slice = Slice { count, rows: 784, method: Method::Own(kept), ..Slice::default() };
-            Division::new(&Problem {
-                layer: &layer,
-                inputs: &inputs,
-                output: &case.output,
-                slice,
-                threads,
-                isa,
-            })
-        };
-        let all = of(InputReuse::Store, layer.panels, 1);
-        assert!(all.input_bytes() >= 49 * 36 * 512 * 4);
-        for (threads, count) in [(1, 1), (1, 3), (4, 1), (3, 7)] {
-            for kept in [InputReuse::Store, InputReuse::Reuse] {
-                let division = of(kept, count, threads).within(64);
-                let lies =
-                    |division: &Division| (division.input_bytes(), division.block, division.tiles);
-                assert_eq!(
-                    lies(&division),
-                    lies(&all),
-                    "{isa:?}, {threads} threads, {count} panels"
-                );
-            }
-        }
-        assert!(of(InputReuse::None, layer.panels, 1).input_bytes() < all.input_bytes() * 2 / 3);
     }
 }
 

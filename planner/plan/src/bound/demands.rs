@@ -6,8 +6,8 @@ use super::groups::Groups;
 use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::profile::{Costs, Outside, Profile};
-use crate::steps::{keeps, least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::pack::{InputReuse, Layer, Method, OpKind, PAGE, Step, WinogradParams, params};
+use crate::steps::{least_scratch_bytes, least_slice_bytes, whole};
+use eyelet::pack::{Layer, Method, OpKind, PAGE, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -71,12 +71,6 @@ pub(super) fn demands(
                 (true, false) => least(1),
                 (false, _) => least(lines),
             };
-            let keeps = algorithm == 0 && keeps(network, index);
-            // No step has fewer panels, nor threads.
-            let kept_bytes = |lines: u32| {
-                let step = Step { method: Method::Own(InputReuse::Store), ..step(lines, 1) };
-                least_scratch_bytes(network, &step, 1) as f64
-            };
             let nearness = &bound.nearness[index];
             let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
                 costs.least_ns(&step(lines, count), scratch, outside)
@@ -98,7 +92,6 @@ pub(super) fn demands(
                 part_bytes: if algorithm == 0 { part } else { panel },
                 left: &left,
                 scratch: scratch as f64,
-                kept: keeps.then_some(&kept_bytes),
                 ns: &ns,
                 floor: &|lines, count| {
                     ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))

@@ -13,10 +13,6 @@
 //! takes no less for each than one that makes all of them. But more lines may not stay near
 //! ([`nearness`](super::nearness)): then what they would take if they did is no more than what
 //! fewer take.
-//!
-//! Steps that [keep](eyelet::pack::InputReuse) what they transform do that once for all of their panels:
-//! together they take no less than one step with all of these and all scratch, and each must have
-//! what is kept, and a panel.
 
 /// A layer, by an algorithm, in a budget.
 pub(super) struct Layer<'a> {
@@ -35,8 +31,6 @@ pub(super) struct Layer<'a> {
     pub(super) left: &'a dyn Fn(u32) -> f64,
     /// The least scratch of a step.
     pub(super) scratch: f64,
-    /// What one of so many lines has if it keeps transformed inputs, where that can be.
-    pub(super) kept: Option<&'a dyn Fn(u32) -> f64>,
     /// What a step of so many lines and panels takes with so much scratch,
     pub(super) ns: &'a dyn Fn(u32, u32, f64) -> f64,
     /// what no step of the same panels and fewer lines takes less than for each of these,
@@ -61,12 +55,9 @@ impl Layer<'_> {
         };
         for lines in (1..=self.lines).rev().filter(|lines| begins(*lines)) {
             let left = (self.left)(lines);
-            let keeps = |bytes: &dyn Fn(u32) -> f64| bytes(lines) + self.weights(fewest) <= left;
-            let keeps = self.kept.is_some_and(keeps);
             for (count, (least, known)) in (fewest..).zip(&mut found).filter(|(_, found)| !found.1)
             {
-                // What keeps takes no less than with all scratch.
-                let scratch = if keeps { f64::INFINITY } else { left - self.weights(count) };
+                let scratch = left - self.weights(count);
                 if scratch < self.scratch {
                     break;
                 }
@@ -126,8 +117,6 @@ mod tests {
         /// scratch has them.
         ns: [f64; 5],
         wants_scratch: bool,
-        /// What is kept of a line, if that can be.
-        kept_bytes: Option<f64>,
         /// Lines up to which they stay near, and what each takes longer otherwise.
         near: (u32, f64),
     }
@@ -155,7 +144,6 @@ mod tests {
         }
 
         fn least_ns(&self) -> Option<f64> {
-            let kept = |lines| self.kept(lines);
             let layer = Layer {
                 lines: self.lines,
                 tile: self.tile,
@@ -164,31 +152,11 @@ mod tests {
                 part_bytes: 1.0,
                 left: &|lines| self.left(lines),
                 scratch: 1.0,
-                kept: self.kept_bytes.is_some().then_some(&kept),
                 ns: &|lines, count, scratch| self.ns(lines, count, scratch),
                 floor: &|lines, count| self.floor(lines, count),
                 wants_scratch: self.wants_scratch,
             };
             layer.least_ns()
-        }
-
-        fn kept(&self, lines: u32) -> f64 {
-            self.kept_bytes.unwrap_or(f64::INFINITY) * f64::from(lines)
-        }
-
-        /// Of so many panels of so many lines in steps of one panel, of which the first leaves what
-        /// it has made of the lines.
-        fn keeping_ns(&self, lines: u32, panels: u32) -> f64 {
-            let found = |count: u32| {
-                self.ns(lines, count, f64::INFINITY) - self.ns(lines, 0, f64::INFINITY)
-            };
-            let step = self.ns[0];
-            // What is done for the lines whatever panels they have is done once.
-            let lines_ns = self.ns(lines, 0, f64::INFINITY) - step;
-            match self.kept(lines) + 1.0 <= self.left(lines) {
-                true => f64::from(panels) * (step + found(1)) + lines_ns,
-                false => f64::INFINITY,
-            }
         }
 
         /// Of so many panels of so many lines, one step after the other.
@@ -199,7 +167,7 @@ mod tests {
                     true => self.ns(lines, count, scratch),
                     false => f64::INFINITY,
                 };
-                ns.min(self.keeping_ns(lines, count)) + self.band_ns(lines, panels - count)
+                ns + self.band_ns(lines, panels - count)
             };
             if panels == 0 { 0.0 } else { (1..=panels).map(with).fold(f64::INFINITY, f64::min) }
         }
@@ -221,9 +189,7 @@ mod tests {
             let with = |count: u32| {
                 let lines = (1..=self.lines).filter(begins);
                 let of_line = lines.filter_map(|lines| {
-                    let kept = self.kept(lines) + 1.0 <= self.left(lines);
                     let scratch = self.left(lines) - f64::from(count);
-                    let scratch = if kept { f64::INFINITY } else { scratch };
                     (scratch >= 1.0).then(|| self.ns(lines, count, scratch) / f64::from(lines))
                 });
                 of_line.fold(f64::INFINITY, f64::min) + self.line_ns(panels - count)
@@ -241,14 +207,11 @@ mod tests {
             (budget, line_bytes) in (1.0f64..20.0, 0.0f64..3.0),
             ns in prop::array::uniform5(0.0f64..10.0),
             wants_scratch in any::<bool>(),
-            kept_bytes in prop::option::of(0.0f64..3.0),
             near in (1u32..9, 0.0f64..10.0),
         ) {
-            // What takes the same with any scratch keeps nothing.
-            let kept_bytes = kept_bytes.filter(|_| wants_scratch);
             let near = if wants_scratch { near } else { (lines, 0.0) };
             let made = Made {
-                lines, tile, panels, budget, line_bytes, ns, wants_scratch, kept_bytes, near,
+                lines, tile, panels, budget, line_bytes, ns, wants_scratch, near,
             };
             let (least, best) = (made.least_ns(), made.all_ns(0));
             prop_assert!(least.unwrap_or(f64::INFINITY) <= best * (1.0 + 1e-9), "{least:?} of {best}");
@@ -274,7 +237,6 @@ mod tests {
             line_bytes: 2.0,
             ns: [1.0, 0.0, 10.0, 1.0, 0.0],
             wants_scratch: false,
-            kept_bytes: None,
             near: (4, 0.0),
         };
         let least = |budget: f64| made(budget).least_ns();

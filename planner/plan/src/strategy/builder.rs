@@ -22,8 +22,7 @@ pub struct PlanBuilder<'a> {
     /// For each layer whose weights stay as long as its group: the bytes of all weights of the
     /// group.
     pub(super) beside: Vec<Option<u64>>,
-    /// Whether steps may do what published strategies do not: have parts of a panel, or keep
-    /// transformed inputs.
+    /// Whether steps may have parts of a panel, which published strategies do not.
     pub(super) extended: bool,
 }
 

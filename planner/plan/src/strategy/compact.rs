@@ -6,10 +6,9 @@
 //! needs no more than the height of buffers and scratch together.
 
 use super::activations::spans;
-use super::place::kept;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::slide::line_lives;
-use eyelet::pack::{InputReuse, Load, PAGE};
+use eyelet::pack::{Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 
@@ -28,16 +27,10 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
     let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
-        // InputReuse inputs lie where they were left.
-        let found = step.reuse() == InputReuse::Reuse;
-        sizes.push(if found { 0 } else { step.scratch_bytes });
-        let unused = found || step.scratch_bytes == 0;
-        let start = if unused { usize::MAX } else { index + 1 };
+        sizes.push(step.scratch_bytes);
+        let start = if step.scratch_bytes == 0 { usize::MAX } else { index + 1 };
         lives.push(Lifetime { start, end: index + 1 });
         lines.push(None);
-    }
-    for steps in kept(&plan.steps) {
-        lives[plan.places.len() + steps.start].end = steps.end;
     }
     let offsets = place_buffers(&sizes, &lives, &lines, period);
     let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
@@ -49,11 +42,9 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
         place.address = base + offset;
     }
-    let mut left = 0;
     for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
         if step.scratch_bytes > 0 {
-            left = if step.reuse() == InputReuse::Reuse { left } else { base + offset };
-            step.scratch = left;
+            step.scratch = base + offset;
         }
     }
     plan.arena_bytes = end.next_multiple_of(PAGE);

@@ -11,7 +11,7 @@ use super::builder::PlanBuilder;
 use super::design::{Design, SlicingTarget};
 use super::on_load::Options;
 use super::place::Loading;
-use super::precomputed::{Level, Shape, Slicing, number, step};
+use super::precomputed::{Shape, Slicing, number, step};
 use crate::slice::Cutting;
 use crate::steps::{Parts, panel_scratch_bytes};
 use eyelet::pack::{Method, PAGE, Step};
@@ -105,21 +105,9 @@ impl PlanBuilder<'_> {
             if weights + shape.scratch.least > free || (limit > most && shape.count > 1) {
                 return None;
             }
-            let room = free - weights;
-            let (scratch, ns) = self.scratch(shape, room, step(shape.count));
+            let (scratch, ns) = self.scratch(shape, free - weights, step(shape.count));
             let ns = ns as f64 * f64::from(shape.slices);
-            let keeps = |kept: &&Level| {
-                let (bytes, kept_ns) = (kept.bytes, kept.ns as f64);
-                bytes <= room && kept_ns * (if bytes <= scratch { 1.0 } else { NEARLY }) < ns
-            };
-            Some(match shape.kept.as_ref().filter(|_| self.extended).filter(keeps) {
-                Some(kept) => {
-                    let scratch = kept.bytes;
-                    let cutting = Cutting { scratch, keep: true, ..Cutting::equal(limit) };
-                    (cutting, kept.ns as f64)
-                }
-                None => (Cutting { scratch, ..Cutting::equal(limit) }, ns),
-            })
+            Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
         };
         let all = || shapes.iter().filter_map(fitting);
         let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);

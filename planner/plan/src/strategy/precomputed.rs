@@ -4,9 +4,9 @@
 use super::Request;
 use crate::bound::least_bound_ns;
 use crate::simulate::Costs;
-use crate::steps::{keeps, panel_scratch_bytes, scratch_bytes};
+use crate::steps::{panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
-use eyelet::pack::{InputReuse, Method, Step};
+use eyelet::pack::{Method, Step};
 use eyelet_model::algorithm::Algorithm;
 use eyelet_model::network::Network;
 use std::collections::HashMap;
@@ -19,8 +19,6 @@ pub(super) struct Shape {
     pub(super) scratch: Scratch,
     /// What one slice takes, from all scratch that it can use downwards.
     pub(super) levels: Vec<Level>,
-    /// The scratch of each slice if they keep transformed inputs, and the time of all of them.
-    pub(super) kept: Option<Level>,
 }
 
 /// An amount of scratch, and the time of a step that has it.
@@ -87,15 +85,14 @@ impl Precomputed {
         // The last panel may be narrower than the others.
         let last = step.first + count == request.network.layers[layer as usize].panels;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            taken.entry(([layer, step.algorithm(), count, rows, last.into()], step.reuse()));
+        let known = taken.entry([layer, step.algorithm(), count, rows, last.into()]);
         *known.or_insert_with(|| Scratch::of(request, step))
     }
 }
 
-/// What decides a step's scratch: layer, algorithm, panels, rows, whether the last panel is among
-/// them, and whether it keeps inputs.
-type Taker = ([u32; 5], InputReuse);
+/// What decides a step's scratch: layer, algorithm, panels, rows, and whether the last panel is
+/// among them.
+type Taker = [u32; 5];
 
 /// The scratch with which a step can make whole panels, and all that it can use.
 #[derive(Clone, Copy)]
@@ -127,28 +124,12 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
         let less = |bytes: &u64| costs.less_scratch(&with(*bytes));
         let levels = std::iter::successors(Some(scratch.all), less)
             .map(|bytes| Level { bytes, ns: costs.step_ns(&with(bytes)) });
-        let kept = keeping(request, costs, &step, slices);
-        found.push(Shape { count, slices, scratch, levels: levels.collect(), kept });
+        found.push(Shape { count, slices, scratch, levels: levels.collect() });
         if count == 1 {
             return found;
         }
         slices = panels.div_ceil(count / 2);
     }
-}
-
-/// The scratch and time of slices that keep transformed inputs. `None` if they cannot, or if
-/// threads would wait for each other because they divide panels.
-fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
-    let Request { network, threads, .. } = *request;
-    let wide = threads == 1 || step.count >= 2 * threads;
-    if slices == 1 || step.algorithm() != 0 || !wide || !keeps(network, step.layer as usize) {
-        return None;
-    }
-    let [left, found] = [InputReuse::Store, InputReuse::Reuse]
-        .map(|kept| Step { method: Method::Own(kept), ..*step });
-    let bytes = scratch_bytes(network, &left, threads);
-    let ns = costs.step_ns(&left) + costs.step_ns(&found) * u64::from(slices - 1);
-    Some(Level { bytes, ns })
 }
 
 /// The index of an algorithm: 0 for the layer's own, then those of [`TILES`].

@@ -3,7 +3,7 @@
 
 use eyelet::ops::winograd::{self, Portions};
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{InputReuse, Layer, Method, Step, WinogradParams, params};
+use eyelet::pack::{Layer, Method, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 
 /// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
@@ -37,14 +37,6 @@ pub(super) struct Cut {
     pub(super) bands: f64,
     /// What a thread's cache does not hold of these, in floats of each frequency that transforms could read meanwhile ([`Portions::far`]).
     pub(super) far: f64,
-}
-
-/// Bytes of transformed inputs that stay, of a block's share of them, and of its products.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Inputs {
-    pub(super) all: f64,
-    pub(super) block: f64,
-    pub(super) products: f64,
 }
 
 /// Panels of a group of products, at most.
@@ -138,21 +130,6 @@ impl Blocks {
             Some(portions) => (Cut::portioned(portions, step.count), portions.bytes() as f64),
         };
         (cut, used.min(all_or(step.scratch_bytes) as f64))
-    }
-
-    /// Of a step that keeps transformed inputs: it has all scratch, and transforms them only if it does not find them.
-    pub(super) fn keeping(&self, step: &Step) -> (Cut, Inputs) {
-        let cut = Cut::whole(step.count, step.count);
-        let groups = if step.reuse() == InputReuse::Reuse { 0.0 } else { cut.groups };
-        let tiles = f64::from(step.rows) * self.row_tiles;
-        let products = f64::from(step.count.min(PRODUCTS)) * self.product_bytes;
-        let block = tiles.min(self.most);
-        let inputs = Inputs {
-            all: tiles * self.tile_bytes,
-            block: block * self.tile_bytes,
-            products: block * products,
-        };
-        (Cut { groups, ..cut }, inputs)
     }
 
     /// The portions in which a step is computed, if it is, as the step itself chooses.

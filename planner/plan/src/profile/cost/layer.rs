@@ -1,6 +1,6 @@
 //! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
 
-use super::blocks::{Blocks, Cut, Inputs};
+use super::blocks::{Blocks, Cut};
 use super::class::Class;
 use super::winograd::{SPILL_CACHES, Transforms};
 use super::work::Work;
@@ -8,7 +8,7 @@ use crate::profile::Compute;
 use crate::profile::launch::Launches;
 use eyelet::kernels::Isa;
 use eyelet::ops;
-use eyelet::pack::{Encoding, InputReuse, Layer, OpKind, Step};
+use eyelet::pack::{Encoding, Layer, OpKind, Step};
 use eyelet_model::network::Network;
 
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
@@ -76,11 +76,6 @@ pub(super) struct LayerCost {
     least_ns: f64,
     /// How often a step's overhead is spent.
     launches: f64,
-    /// Of transformed inputs that stay, what a byte takes longer to be written beyond those of a block; and to be written, or read, where
-    /// they are more than the cache that all share holds.
-    kept_write_ns: f64,
-    kept_far_ns: f64,
-    kept_near: f64,
 }
 
 impl LayerCost {
@@ -119,7 +114,7 @@ impl LayerCost {
         };
         let panel_bytes = f64::from(stored.panel_bytes);
         let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
-        let (mut spill_ns, mut kept_write_ns) = (0.0, 0.0);
+        let mut spill_ns = 0.0;
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
         let mut sizes = Blocks::default();
@@ -151,7 +146,6 @@ impl LayerCost {
                 }
                 carried = 8.0 * transforms.points * network.isa.panel() as f64;
                 spill_ns = compute.transform_spill_ns_per_byte;
-                kept_write_ns = spill_ns;
                 blocks = transforms.blocks;
                 far = 4.0 * transforms.products;
                 let plain_bytes = f64::from(layer.panel_bytes);
@@ -241,31 +235,13 @@ impl LayerCost {
             row_spill_ns: spill_ns * work.read as f64 / rows as f64,
             piece_spill_ns: spill_ns * work.written as f64 / pieces,
             exposed: class.exposed(compute),
-            kept_write_ns: kept_write_ns / speedup,
-            kept_far_ns: 2.0 / bandwidth,
-            kept_near: compute.shared_cache_bytes as f64,
         })
     }
 
     /// `near`: weights are in the cache that all share; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
-        if step.reuse() != InputReuse::None {
-            return self.keeping_ns(step, overhead_ns, near).round() as u64;
-        }
         let (cut, used) = self.blocks.within(step, self.group);
         (self.ns_by(step, cut, overhead_ns, near) + used * self.scratch_ns).round() as u64
-    }
-
-    /// Of a step that keeps what it transforms, or finds what was kept.
-    fn keeping_ns(&self, step: &Step, overhead_ns: u64, near: bool) -> f64 {
-        let (cut, Inputs { all, block, products }) = self.blocks.keeping(step);
-        let (written, used) = match step.reuse() {
-            InputReuse::Reuse => (0.0, products),
-            _ => ((all - block).max(0.0), all + products),
-        };
-        let far_ns = if all > self.kept_near { all * self.kept_far_ns } else { 0.0 };
-        let kept_ns = written * self.kept_write_ns + used * self.scratch_ns + far_ns;
-        self.ns_by(step, cut, overhead_ns, near) + kept_ns
     }
 
     /// The least of any step like this with no more than so many bytes of scratch.

@@ -12,7 +12,7 @@ use super::activations::{ActivationLayout, spans};
 use super::builder::PlanBuilder;
 use crate::memory::{Lifetime, lifetimes};
 use crate::slice::Slices;
-use eyelet::pack::{self, InputReuse, Load, PAGE, Step};
+use eyelet::pack::{self, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use releases::{Use, set_releases};
 use skyline::{Choice, Skyline};
@@ -69,8 +69,7 @@ impl<'a> SlicedNetwork<'a> {
         for (index, step) in slices.steps.iter().enumerate() {
             let like = before[step.layer as usize].replace(index).filter(|like| {
                 let like = &slices.steps[*like];
-                (like.count, like.rows, like.chains(), like.reuse())
-                    == (step.count, step.rows, step.chains(), step.reuse())
+                (like.count, like.rows, like.chains()) == (step.count, step.rows, step.chains())
             });
             scratch.push(match like {
                 Some(like) => scratch[like],
@@ -84,11 +83,6 @@ impl<'a> SlicedNetwork<'a> {
                     }
                 }
             });
-        }
-        // What is kept lies in the same bytes for all.
-        for steps in kept(&slices.steps) {
-            let most = scratch[steps.clone()].iter().max().copied().unwrap_or(0);
-            scratch[steps].fill(most);
         }
         let tables = activations.tables_for(request, &slices, |step| scratch[step]);
         Self { activations, slices, lives, scratch, tables, looked: Cell::new(0) }
@@ -267,9 +261,7 @@ impl<'a> SlicedNetwork<'a> {
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            // Found where it was left.
-            let found = plan.steps[index].reuse() == InputReuse::Reuse;
-            let scratch = if found { 0 } else { self.scratch[index] };
+            let scratch = self.scratch[index];
             let raise = |sky: &mut Skyline, address: u64| {
                 if let Some(read) = read {
                     sky.raise_load(&self.slices, read, address);
@@ -290,15 +282,10 @@ impl<'a> SlicedNetwork<'a> {
                 uses.push(Use { life, read, before: placed.before.max(-1) });
                 streamed += 1;
             }
-            let left = if found { plan.steps[index - 1].scratch } else { placed.scratch };
             let step = &mut plan.steps[index];
             step.ready = streamed;
-            step.scratch_bytes = self.scratch[index];
-            step.scratch = if step.scratch_bytes > 0 { left } else { 0 };
-            if step.reuse() == InputReuse::Store {
-                let range = left..left + step.scratch_bytes;
-                sky.raise(range, kept_from(&plan.steps, index).end as i64);
-            }
+            step.scratch_bytes = scratch;
+            step.scratch = if scratch > 0 { placed.scratch } else { 0 };
         }
         self.looked.set(self.looked.get() + sky.looked());
         Ok((sky, uses))
@@ -347,18 +334,6 @@ impl<'a> SlicedNetwork<'a> {
         let read = &self.slices.reads[read];
         Load { offset: read.offset, address, bytes: read.bytes as u32, ..Load::default() }
     }
-}
-
-/// The runs of steps that keep inputs.
-pub(super) fn kept(steps: &[Step]) -> impl Iterator<Item = Range<usize>> {
-    let left = steps.iter().enumerate().filter(|(_, step)| step.reuse() == InputReuse::Store);
-    left.map(|(first, _)| kept_from(steps, first))
-}
-
-/// The run that begins with a step.
-fn kept_from(steps: &[Step], first: usize) -> Range<usize> {
-    let found = steps[first + 1..].iter().take_while(|step| step.reuse() == InputReuse::Reuse);
-    first..first + 1 + found.count()
 }
 
 /// The end of the highest buffer, scratch or streamed load.

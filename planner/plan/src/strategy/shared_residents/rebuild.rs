@@ -1,7 +1,7 @@
 //! A plan whose residents lie elsewhere.
 
 use super::pieces::{Holdings, pages};
-use eyelet::pack::{InputReuse, Load, Method, Step};
+use eyelet::pack::{Load, Step};
 use eyelet_model::plan::Plan;
 use eyelet_model::tables::Tables;
 use std::ops::Range;
@@ -55,13 +55,6 @@ pub(super) fn rebuild(
                 let part = match within == using.bytes {
                     true => Step { weights, ..parts[0] },
                     false => Step {
-                        // The others find what the first of them leaves.
-                        method: match parts[0].method {
-                            Method::Own(InputReuse::Store) if within.start != using.bytes.start => {
-                                Method::Own(InputReuse::Reuse)
-                            }
-                            method => method,
-                        },
                         first: step.first + ((within.start - using.bytes.start) / panel) as u32,
                         count: ((within.end - within.start) / panel) as u32,
                         weights,
