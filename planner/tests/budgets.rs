@@ -193,9 +193,7 @@ fn plans_of_a_pack_share_residents_on_every_board() {
                 let (resident, kept) = (smaller.resident_bytes(), kept(smaller, larger));
                 let of = format!("{name} on {board}, {} to {}", smaller.budget, larger.budget);
                 eprintln!("{of}: {kept} of {resident}");
-                // Less than this is moved in a fraction of a millisecond.
-                let little = resident < 512 << 10;
-                assert!(little || 2 * kept >= resident, "{of}: {kept} of {resident}");
+                assert!(2 * kept >= resident, "{of}: {kept} of {resident}");
             }
         }
     }

@@ -16,8 +16,8 @@
 //! the plans are. What a plan alone keeps comes after that; then all else, in the order in which it
 //! lay: nothing else of a plan changes ([`rebuild`]).
 //!
-//! Two things can stand in the way. A plan may keep little of what the next smaller one keeps: then
-//! it is made to keep that ([`nest`]). And the common start is after the largest tables, and what
+//! Two things can stand in the way. A plan may keep little of what a smaller one keeps: then it is
+//! made to keep that ([`nest`]). And the common start is after the largest tables, and what
 //! is cut takes pages: a plan that has no room for these keeps less ([`Refit`]). Both may make it
 //! slower by [`SLOWER`] at most. A plan with which that cannot be done stays as it is.
 
@@ -42,6 +42,9 @@ const SLOWER: u64 = 40;
 /// least; for none at last. Each step that is cut takes time in each inference, and moving a piece
 /// takes time once.
 const PARTS: [Option<u64>; 3] = [Some(64), Some(8), None];
+
+/// Of what a smaller plan keeps, so many parts of so many are enough in a larger one.
+const ENOUGH: (u64, u64) = (2, 3);
 
 /// Bytes of the smallest pieces for which steps are cut: they are moved in some microseconds.
 const LEAST: u64 = 16 << 10;
@@ -145,8 +148,8 @@ fn gather(network: &Network, member: &mut Member<'_>) {
     member.refit(0);
 }
 
-/// Has each plan keep what the next smaller one keeps, if it keeps less than half of that and
-/// hardly gets slower: all of it, or what the layers keep that keep the most.
+/// Has each plan keep what all smaller ones keep, if it keeps less than [`ENOUGH`] of that of one of
+/// them and hardly gets slower: all of it, or what the layers keep that keep the most.
 fn nest(network: &Network, members: &mut [Member<'_>]) {
     let bytes = |layer: usize, panels: u32| {
         u64::from(network.layers[layer].panel_bytes) * u64::from(panels)
@@ -154,25 +157,38 @@ fn nest(network: &Network, members: &mut [Member<'_>]) {
     let sum = |panels: &[u32]| -> u64 {
         panels.iter().enumerate().map(|(layer, panels)| bytes(layer, *panels)).sum()
     };
-    let mut smaller: Vec<u32> = vec![0; network.layers.len()];
+    let by = |a: &[u32], b: &[u32], choose: fn(u32, u32) -> u32| -> Vec<u32> {
+        a.iter().zip(b).map(|(a, b)| choose(*a, *b)).collect()
+    };
+    // Of each smaller plan, the bytes that it keeps, and the panels of these in all plans so far.
+    let mut chains: Vec<(u64, Vec<u32>)> = Vec::new();
+    let none = vec![0; network.layers.len()];
     for member in members {
         gather(network, member);
         let own = Holdings::of(network, &member.plan).panels(network);
-        let both: Vec<u32> = smaller.iter().zip(&own).map(|(a, b)| *a.min(b)).collect();
-        let mut layers: Vec<usize> = (0..smaller.len()).filter(|at| smaller[*at] > 0).collect();
-        layers.sort_by_key(|layer| Reverse(bytes(*layer, smaller[*layer])));
-        let mut keeps_more = sum(&both) * 2 >= sum(&smaller);
-        while !keeps_more && !layers.is_empty() {
+        let (enough, of) = ENOUGH;
+        let lacks =
+            |(all, panels): &&(u64, Vec<u32>)| sum(&by(panels, &own, u32::min)) * of < all * enough;
+        let wanted = chains
+            .iter()
+            .filter(lacks)
+            .fold(none.clone(), |wanted, (_, panels)| by(&wanted, panels, u32::max));
+        let both = by(&wanted, &own, u32::min);
+        let mut layers: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at] > 0).collect();
+        layers.sort_by_key(|layer| Reverse(bytes(*layer, wanted[*layer])));
+        while !layers.is_empty() {
             member.keeps = both.clone();
-            layers.iter().for_each(|layer| member.keeps[*layer] = smaller[*layer]);
-            keeps_more = member.refit(0);
+            layers.iter().for_each(|layer| member.keeps[*layer] = wanted[*layer]);
+            if member.refit(0) {
+                break;
+            }
             layers.truncate(layers.len() / 2);
         }
         let own = Holdings::of(network, &member.plan).panels(network);
-        member.keeps = smaller.iter().zip(&own).map(|(a, b)| *a.min(b)).collect();
-        if own.iter().any(|panels| *panels > 0) {
-            smaller = own;
-        }
+        chains.iter_mut().for_each(|(_, panels)| *panels = by(panels, &own, u32::min));
+        member.keeps =
+            chains.iter().fold(none.clone(), |keeps, (_, panels)| by(&keeps, panels, u32::max));
+        chains.push((sum(&own), own));
     }
 }
 
