@@ -22,12 +22,14 @@ use eyelet::storage::{Faulty, Slice, Storage, StorageError};
 use eyelet_planner::board::Board;
 use eyelet_planner::graph::{Graph, Op};
 use eyelet_planner::plan::Plan;
+use eyelet_planner::source::Io;
 use eyelet_planner::strategy::Effort;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::mem::offset_of;
+use std::path::Path;
 
 /// A pack with plans for several budgets, and what opening it with each of them computes.
 struct Case {
@@ -194,6 +196,42 @@ fn plans_of_a_pack_share_residents_on_every_board() {
                 let of = format!("{name} on {board}, {} to {}", smaller.budget, larger.budget);
                 eprintln!("{of}: {kept} of {resident}");
                 assert!(2 * kept >= resident, "{of}: {kept} of {resident}");
+            }
+        }
+    }
+}
+
+/// A plan with room for all weights reads nothing, also where a smaller arena that a shared cache
+/// holds would be faster, and next to plans that read.
+#[test]
+fn a_budget_for_everything_keeps_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |path: &Path, board: &str, cache: Option<u64>, budgets: &[u64]| {
+        let mut board = Board::load(board).unwrap();
+        if let Some(bytes) = cache {
+            let profile = &mut board.profile;
+            (profile.storage.io, profile.storage.drag) = (Io::Buffered, None);
+            profile.storage = profile.storage.faster(100.0);
+            profile.compute.shared_cache_bytes = bytes;
+            profile.compute.shared_cache_gbs = 100.0 * profile.compute.memory_gbs;
+        }
+        // With one thread layers may slide, and activations take less.
+        Subject::for_board(path, board).together(budgets, 2, Effort::Fast).made
+    };
+    for name in ["squeezenet1_1", "mobilenet_v2", "resnet18"] {
+        let path = zoo_model(name, folder.path());
+        for board in ["host-avx512", "portable", "raspberry-pi-4"] {
+            // Weights and activations of these are below.
+            let ample = of(&path, board, None, &[128 << 20]);
+            let all = &ample[0].plan;
+            assert!(all.loads.is_empty(), "{name} on {board}");
+            // The least that is enough, with a smaller budget, and with a cache for half of it.
+            let enough = all.arena_bytes + (64 << 10);
+            for cache in [None, Some(enough)] {
+                let made = of(&path, board, cache, &[enough / 2, enough]);
+                let reads = made.iter().map(|made| made.plan.bytes_per_inference());
+                let reads: Vec<u64> = reads.collect();
+                assert!(reads[0] > 0 && reads[1] == 0, "{name} on {board}, {cache:?}: {reads:?}");
             }
         }
     }

@@ -28,9 +28,9 @@ const PARTS: [Parts; 4] = [
 ];
 
 /// The fastest plan of other strategies, if one is faster than a plan that takes so long. No layers
-/// of the builder slide.
-pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64) -> Option<Built> {
-    let mut guard = Guard { builder, least_ns: than_ns, fastest: None };
+/// of the builder slide. Plans that read count only if they `may_read`.
+pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64, may_read: bool) -> Option<Built> {
+    let mut guard = Guard { builder, least_ns: than_ns, may_read, fastest: None };
     let (own, loading) = (&builder.request.network.on_load, Loading::Inference);
     let layers = Design::uniform(Cutting::LAYERS, own, loading);
     let whole = [layers.clone(), Design::uniform(Cutting::RESIDENT, own, loading)];
@@ -47,6 +47,7 @@ pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64) -> Option<Built> {
 struct Guard<'a, 'b> {
     builder: &'a PlanBuilder<'b>,
     least_ns: u64,
+    may_read: bool,
     fastest: Option<Built>,
 }
 
@@ -99,7 +100,7 @@ impl Guard<'_, '_> {
 
     fn consider(&mut self, plan: Plan) {
         let Ok(built) = self.builder.predict_within(plan, self.least_ns) else { return };
-        if built.line.steady_ns < self.least_ns {
+        if built.line.steady_ns < self.least_ns && (self.may_read || !built.reads()) {
             (self.least_ns, self.fastest) = (built.line.steady_ns, Some(built));
         }
     }

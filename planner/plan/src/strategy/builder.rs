@@ -1,11 +1,13 @@
 //! Makes designs for a request and a way to slide, and turns them into plans.
 
 use super::activations::ActivationLayout;
+use super::compact::compact;
 use super::design::{Built, Design, Pins};
-use super::place::{Misfit, SlicedNetwork};
+use super::place::{Loading, Misfit, SlicedNetwork, UNLIMITED};
 use super::precomputed::Precomputed;
 use super::{Request, residents, staging};
 use crate::simulate::{Costs, simulate_with, simulate_within};
+use crate::slice::Cutting;
 use crate::slide::Group;
 use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
@@ -83,8 +85,22 @@ impl<'a> PlanBuilder<'a> {
 
     /// Makes the plan of a design for a budget.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
-        let plan = self.cut(design).place(&self.request, budget, design.loading)?;
+        let cut = self.cut(design);
+        let plan = cut
+            .place(&self.request, budget, design.loading)
+            .or_else(|misfit| self.compacted(&cut, budget).ok_or(misfit))?;
         Ok(self.staged(plan, design))
+    }
+
+    /// The plan of a network of which all weights stay, if scratch has room among the activations.
+    fn compacted(&self, cut: &SlicedNetwork<'_>, budget: u64) -> Option<Plan> {
+        let least = cut.bytes_without_scratch().filter(|_| self.extended)?;
+        if least > budget {
+            return None;
+        }
+        let mut plan = cut.place_surely(&self.request, UNLIMITED, Loading::Cyclic).ok()?;
+        compact(self.request.network, &mut plan);
+        (plan.arena_bytes <= budget).then_some(Plan { budget, ..plan })
     }
 
     /// Makes the plan with everything at its lowest place, which succeeds from
@@ -149,6 +165,13 @@ impl<'a> PlanBuilder<'a> {
     /// Bytes of the tables that every plan has.
     pub fn least_tables(&self) -> u64 {
         self.activations.tables.least(0)
+    }
+
+    /// Whether all weights fit the budget of the request next to everything else.
+    pub fn keeps_all(&self) -> bool {
+        let own = &self.request.network.on_load;
+        let all = Design::uniform(Cutting::RESIDENT, own, Loading::Cyclic);
+        self.place(&all, self.request.budget).is_ok()
     }
 
     /// Whether tables and activations fit the budget of the request.

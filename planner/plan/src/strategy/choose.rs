@@ -9,7 +9,8 @@
 //!
 //! A plan for one budget of the pack serves every larger one, and is taken for it where nothing
 //! faster was found. A large arena can be slower: weights then come from memory, and not from the
-//! cache that all processors share. So a larger budget is also planned for the size of that cache.
+//! cache that all processors share. So a larger budget is also planned for the size of that cache,
+//! unless it has room for all weights.
 
 use super::algorithms::{Choice, Means, choices};
 use super::on_load::Transformed;
@@ -139,11 +140,14 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
 }
 
 impl Finished<'_> {
-    /// Replaces each plan that is slower than the plan for the next smaller budget by that plan.
+    /// Replaces each plan that is slower than the plan for the next smaller budget by that plan,
+    /// unless it reads nothing and the other does.
     fn take_smaller(&mut self) {
         let Self { chosen: Chosen { made, predicted_ns, .. }, refits } = self;
         for larger in 1..made.len() {
-            if predicted_ns[larger - 1] < predicted_ns[larger] {
+            let may_read = refits[larger].as_ref().is_none_or(|refit| refit.may_read());
+            let may = may_read || made[larger - 1].plan.loads.is_empty();
+            if may && predicted_ns[larger - 1] < predicted_ns[larger] {
                 let budget = made[larger].plan.budget;
                 made[larger].plan = Plan { budget, ..made[larger - 1].plan.clone() };
                 predicted_ns[larger] = predicted_ns[larger - 1];
@@ -222,9 +226,8 @@ impl Candidate {
         budget: u64,
         draft: Draft<'a>,
     ) -> Result<Draft<'a>, PlanError> {
-        let Some((bytes, transformed)) = self.cache.as_ref().filter(|of| of.0 < budget) else {
-            return Ok(draft);
-        };
+        let cache = self.cache.as_ref().filter(|of| of.0 < budget && draft.may_read());
+        let Some((bytes, transformed)) = cache else { return Ok(draft) };
         let request = wanted.request(&self.network, self.weights_bytes, *bytes);
         let is_slower = |ns: u64| draft.predicted_ns() > clearly(ns);
         if !is_slower(least_bound_ns(&request)) {

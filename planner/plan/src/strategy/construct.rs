@@ -42,11 +42,11 @@ pub fn construct<'a>(
     let options = Options::new(request, &precomputed.costs);
     let mut construction = Construction::new(&precomputed);
     construction.compare(request, transformed, &options);
-    let Construction { builders, best, .. } = construction;
+    let Construction { builders, best, keeps_all, .. } = construction;
     let best = best?;
     let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();
     let faster = match plain.has_room() && !plain.is_optimal(&best.built) {
-        true => baseline_guard::faster(&plain, best.built.line.steady_ns),
+        true => baseline_guard::faster(&plain, best.built.line.steady_ns, !keeps_all),
         false => None,
     };
     Some(Constructed {
@@ -55,6 +55,7 @@ pub fn construct<'a>(
         builders,
         best,
         faster,
+        keeps_all,
         constructive: start.elapsed(),
     })
 }
@@ -85,6 +86,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         let Some((groups, design)) = sure else { return };
         let alone = groups.is_empty();
+        self.keeps_all = alone && plain.keeps_all();
         // Layer after layer, with all algorithms.
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();

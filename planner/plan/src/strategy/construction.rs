@@ -32,6 +32,9 @@ pub(super) struct Construction<'a, 'b> {
     pub(super) least_ns: u64,
     /// The share of memory that residents have in the best plan.
     pub(super) share: f64,
+    /// Whether all weights have room next to the activations of layers that do not slide. Then no
+    /// plan reads.
+    pub(super) keeps_all: bool,
     /// Steps of all plans that were made.
     made: usize,
     /// Designs that were tried, by the index of their builder, with their predictions; `None` for
@@ -43,7 +46,7 @@ impl<'a, 'b> Construction<'a, 'b> {
     pub(super) fn new(precomputed: &'b Arc<Precomputed>) -> Self {
         let (builders, best, made, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
-        Self { precomputed, builders, best, least_ns, share, made, known }
+        Self { precomputed, builders, best, least_ns, share, keeps_all: false, made, known }
     }
 
     /// Whether construction should end: the best plan is as fast as the bound, or so many plans
@@ -107,6 +110,14 @@ impl<'a, 'b> Construction<'a, 'b> {
 
     fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
         let ns = built.line.steady_ns;
+        if self.keeps_all {
+            if built.reads() {
+                return (false, ns);
+            }
+            if self.best.as_ref().is_some_and(|best| best.built.reads()) {
+                (self.best, self.least_ns) = (None, u64::MAX);
+            }
+        }
         self.least_ns = self.least_ns.min(ns);
         let held = self.best.as_ref().map(|best| &best.built);
         let better = held.is_none_or(|held| built.is_better(held, self.least_ns));

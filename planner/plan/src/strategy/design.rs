@@ -62,6 +62,11 @@ pub struct Built {
 }
 
 impl Built {
+    /// Whether an inference reads weights.
+    pub fn reads(&self) -> bool {
+        !self.plan.loads.is_empty()
+    }
+
     /// Whether this plan is preferred to the held one. `least_ns` is the time of the fastest plan
     /// so far. A clearly faster plan wins. Among plans within half a per cent of the fastest, which
     /// no prediction can tell apart, the one that reads less wins: it saves storage, energy and

@@ -50,11 +50,12 @@ const ELSEWHERE: f64 = 0.08;
 const OTHERWISE: f64 = 0.15;
 
 /// Searches for a better plan; returns the best and the number of designs tried. Each builder is a
-/// way to slide.
+/// way to slide. Plans that read count only if the best one `may_read`.
 pub fn improve(
     builders: &[PlanBuilder<'_>],
     options: &Options,
     best: Best,
+    may_read: bool,
     effort: Effort,
 ) -> (Best, u32) {
     let start = Instant::now();
@@ -100,7 +101,7 @@ pub fn improve(
         }
         let (built, segments) = builders[here].build_counting(&design);
         done += cost(built.as_ref().unwrap_or(&best.built)) + segments / SEGMENTS;
-        let Ok(built) = built else { continue };
+        let Some(built) = built.ok().filter(|built| may_read || !built.reads()) else { continue };
         let ns = built.line.steady_ns;
         if ns <= held_ns {
             (at, held, held_ns) = (here, design, ns);

@@ -15,6 +15,10 @@
 //!   is no larger than those of other strategies. [`frugal`](super::frugal) designs decide it
 //!   before anything else is tried. They do not depend on the budget, and include the designs by
 //!   which other strategies decide.
+//!
+//! A plan whose budget has room for all weights, next to the activations of layers that do not
+//! slide, reads nothing. That holds also where a smaller arena that the shared cache holds is
+//! predicted to be faster: then the first guarantee is about plans that read nothing.
 
 use super::builder::PlanBuilder;
 use super::compact::compact;
@@ -41,6 +45,8 @@ pub struct Constructed<'a> {
     pub(super) best: Best,
     /// The plan of another strategy, if it is faster than the best.
     pub(super) faster: Option<Built>,
+    /// Whether no plan may read, since all weights have room.
+    pub(super) keeps_all: bool,
     pub(super) constructive: Duration,
 }
 
@@ -62,8 +68,11 @@ impl<'a> Constructed<'a> {
     /// be changed, which is as fast or hardly slower.
     pub fn improve(self, effort: Effort) -> (PlanResult, Refit<'a>) {
         let start = Instant::now();
-        let Self { precomputed, options, mut builders, best, faster, constructive } = self;
-        let (Best { at, design, mut built }, tried) = improve(&builders, &options, best, effort);
+        let Self { precomputed, options, mut builders, best, faster, keeps_all, constructive } =
+            self;
+        let may_read = !keeps_all;
+        let (Best { at, design, mut built }, tried) =
+            improve(&builders, &options, best, may_read, effort);
         let builder = builders.swap_remove(at);
         let request = builder.request;
         if let Some(faster) = faster.filter(|faster| faster.line.steady_ns < built.line.steady_ns) {
@@ -73,7 +82,7 @@ impl<'a> Constructed<'a> {
             built = stage_best(built, Loading::Cyclic, &precomputed.costs);
         }
         let plan = finished(&request, built);
-        let refit = Refit::new(builder, design);
+        let refit = Refit::new(builder, design, may_read);
         (PlanResult { plan, constructive, improvement: start.elapsed(), tried }, refit)
     }
 }

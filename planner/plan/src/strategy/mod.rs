@@ -136,6 +136,11 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Whether the plan may read: all weights have no room, or the strategy does not ask.
+    fn may_read(&self) -> bool {
+        !matches!(self, Self::Constructed(constructed) if constructed.keeps_all)
+    }
+
     /// Improves the plan. Also returns what it was made of, if its residents can still be changed.
     fn finish(self, effort: Effort) -> (PlanResult, Option<Refit<'a>>) {
         match self {

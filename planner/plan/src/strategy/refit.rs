@@ -19,18 +19,24 @@ const MOST: usize = 16;
 pub struct Refit<'a> {
     builder: PlanBuilder<'a>,
     design: Design,
+    may_read: bool,
 }
 
 impl<'a> Refit<'a> {
-    pub fn new(builder: PlanBuilder<'a>, design: Design) -> Self {
-        Self { builder, design }
+    pub fn new(builder: PlanBuilder<'a>, design: Design, may_read: bool) -> Self {
+        Self { builder, design, may_read }
+    }
+
+    /// Whether plans may read: all weights have no room.
+    pub fn may_read(&self) -> bool {
+        self.may_read
     }
 
     /// The fastest plan found that takes at most `bytes` of arena and in which each layer keeps at
     /// least `keeps` panels. `None` if each would take more than `most_ns`. `give_up` is how many
     /// bytes of other residents it may have to do without.
     pub fn plan(&self, bytes: u64, give_up: u64, keeps: &[u32], most_ns: u64) -> Option<Plan> {
-        let Self { builder, design } = self;
+        let Self { builder, design, may_read } = self;
         let mut raised = design.clone();
         let mut more = give_up;
         for (index, keeps) in keeps.iter().enumerate().filter(|(_, keeps)| **keeps > 0) {
@@ -46,7 +52,7 @@ impl<'a> Refit<'a> {
         let built = self.designs(raised, more, keeps).into_iter().filter_map(|design| {
             let plan = builder.place(&design, budget).ok()?;
             let built = builder.predict_within(plan, most_ns).ok()?;
-            (built.line.steady_ns <= most_ns).then_some(built)
+            (built.line.steady_ns <= most_ns && (*may_read || !built.reads())).then_some(built)
         });
         let rank = |built: &Built| (built.line.steady_ns, Reverse(built.plan.resident_bytes()));
         built.min_by_key(rank).map(|built| finished(&builder.request, built))

@@ -109,6 +109,14 @@ impl<'a> SlicedNetwork<'a> {
         plan
     }
 
+    /// Bytes of tables, weights and activations, if all weights stay.
+    pub fn bytes_without_scratch(&self) -> Option<u64> {
+        let reads = &self.slices.reads;
+        let all = reads.iter().all(|read| read.resident);
+        let weights = reads.iter().map(|read| read.bytes).sum::<u64>();
+        all.then_some(self.tables + weights + self.activations.peak)
+    }
+
     /// The smallest budget in which everything finds room at the lowest places, which are the same
     /// in every larger one.
     pub fn least_bytes(&self, request: &Request<'_>) -> u64 {
