@@ -190,6 +190,7 @@ section_onnxruntime() {
     $python tests/onnxruntime_check.py --eyelet "$command"
     $python tests/fold_check.py --eyelet "$command"
     $python tools/conformance.py --eyelet "$command"
+    $python tools/differential.py --eyelet "$command" --graphs $(long && echo 20000 || echo 400)
 }
 
 section_fuzz() { tools/fuzz.sh 60; }

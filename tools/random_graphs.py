@@ -1,0 +1,582 @@
+"""Random small ONNX graphs, each node valid, with the values that onnxruntime computes for every tensor.
+
+A graph grows node by node. Each new node is run by onnxruntime on the values so far, so that shapes and types follow
+from what the node does. A node that onnxruntime refuses, or whose values are no numbers or are large, is not added.
+Functions with steps (Floor, comparisons, ArgMax) see only values that every implementation computes alike.
+"""
+
+import collections
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+MOST_ELEMENTS = 40_000
+LARGEST = 1e4
+OPSETS = range(11, 23)
+
+# `exact`: every implementation computes the same bits.
+Tensor = collections.namedtuple("Tensor", "name value exact")
+
+TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64,
+         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.bool_): TensorProto.BOOL,
+         np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8}
+
+
+class Graph:
+    """A graph while it grows."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.seed = seed
+        self.opset = int(self.random.choice(OPSETS))
+        self.nodes, self.tensors, self.inputs, self.constants = [], [], [], {}
+
+    # What operators choose by.
+
+    def chance(self, share):
+        return self.random.random() < share
+
+    def one(self, values):
+        return values[int(self.random.integers(len(values)))]
+
+    def integer(self, least, most):
+        return int(self.random.integers(least, most + 1))
+
+    def floats(self, shape, scale=1.0):
+        return (self.random.standard_normal(shape) * scale).astype(np.float32)
+
+    def pick(self, suits):
+        """A tensor that suits, later ones rather than early ones."""
+        found = [tensor for tensor in self.tensors if suits(tensor)]
+        if not found:
+            return None
+        return found[max(self.integer(0, len(found) - 1), self.integer(0, len(found) - 1))]
+
+    def flowing(self, rank=None, kind="f", exact=False):
+        ranks = (rank,) if isinstance(rank, int) else rank
+        return self.pick(lambda tensor: tensor.value.dtype.kind == kind and (not exact or tensor.exact)
+                         and (ranks is None or tensor.value.ndim in ranks))
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(value)
+        return Tensor(name, self.constants[name], True)
+
+    def integers(self, values):
+        return self.constant(np.array(values, np.int64))
+
+    def input(self, value):
+        tensor = Tensor(f"x{len(self.inputs)}", value, True)
+        self.inputs.append(tensor)
+        self.tensors.append(tensor)
+
+    def add(self, operator, inputs, outputs=1, keeps=False, **attributes):
+        """Adds a node if onnxruntime runs it and its values are tame. `keeps`: exact inputs give exact outputs."""
+        names = [f"t{len(self.tensors) + index}" for index in range(outputs)]
+        node = helper.make_node(operator, [tensor.name if tensor else "" for tensor in inputs], names,
+                                name=f"n{len(self.nodes)}_{operator}", **attributes)
+        values = evaluate(node, [tensor for tensor in inputs if tensor], self.opset, self.constants)
+        if values is None or not all(map(tame, values)):
+            return False
+        exact = keeps and all(tensor.exact for tensor in inputs if tensor)
+        self.nodes.append(node)
+        self.tensors += [Tensor(name, value, exact) for name, value in zip(names, values)]
+        return True
+
+    def grow(self, operators, nodes):
+        shape = self.one(SHAPES)
+        self.input(self.floats([extent(self) for _ in shape]))
+        if self.chance(0.4):
+            self.input(self.floats(self.tensors[0].value.shape))
+        if self.chance(0.2):
+            self.input(self.random.integers(-5, 6, self.tensors[0].value.shape).astype(self.one([np.int32, np.int64])))
+        for _ in range(20 * nodes):
+            if len(self.nodes) >= nodes:
+                break
+            operators[self.one(list(operators))](self)
+        return self
+
+    def model(self, outputs, given=()):
+        """The part that these tensors need, with tensors of the names `given` as inputs."""
+        needed, nodes = {tensor.name for tensor in outputs} - set(given), []
+        for node in reversed(self.nodes):
+            if needed & set(node.output):
+                nodes.insert(0, node)
+                needed |= set(node.input) - set(given)
+        read = {name for node in nodes for name in node.input} | {tensor.name for tensor in outputs}
+        made = {name for node in nodes for name in node.output}
+        inputs = [tensor for tensor in self.tensors if tensor.name in read - made]
+        constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items() if name in read]
+        graph = helper.make_graph(nodes, f"graph_{self.seed}", list(map(described, inputs)),
+                                  list(map(described, outputs)), constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model.ir_version = 8
+        return model, inputs
+
+
+def described(tensor):
+    return helper.make_tensor_value_info(tensor.name, TYPES[tensor.value.dtype], tensor.value.shape)
+
+
+def tame(value):
+    if value.size == 0 or value.size > MOST_ELEMENTS or value.dtype not in TYPES or value.ndim > 6:
+        return False
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all() and np.abs(value).max() < LARGEST)
+
+
+def evaluate(node, inputs, opset, constants):
+    """What onnxruntime computes, unless it refuses the node."""
+    unique = {tensor.name: tensor for tensor in inputs}
+    fed = [tensor for name, tensor in unique.items() if name not in constants]
+    stored = [numpy_helper.from_array(tensor.value, name) for name, tensor in unique.items() if name in constants]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
+    graph = helper.make_graph([node], "node", list(map(described, fed)), outputs, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return session.run(None, {tensor.name: tensor.value for tensor in fed})
+    except Exception:  # onnxruntime has a type for each failure
+        return None
+
+
+CHANNELS, EXTENTS = [1, 2, 3, 4, 7, 8, 16, 17], [1, 2, 3, 5, 6, 8, 9, 12]
+# Ranks, as letters: batch, channels, positions.
+SHAPES = ["ncpp", "ncpp", "ncpp", "ncp", "ncppp", "np", "p", "npp"]
+
+
+def extent(graph):
+    return graph.one([1, 1, 2, 3]) if graph.chance(0.2) else graph.one(EXTENTS)
+
+
+def broadcast(graph, shape):
+    """A shape that broadcasts to this one."""
+    shape = [1 if graph.chance(0.3) else size for size in shape]
+    return shape[graph.integer(0, len(shape)):] if graph.chance(0.3) else shape
+
+
+def unary(name, keeps=False, exact=False, kind="f", **choices):
+    def make(graph):
+        tensor = graph.flowing(kind=kind, exact=exact)
+        if tensor:
+            graph.add(name, [tensor], keeps=keeps, **{key: choice(graph) for key, choice in choices.items()})
+    return make
+
+
+def binary(name, exact=False, kind="f", positive=False):
+    def make(graph):
+        a = graph.flowing(kind=kind, exact=exact)
+        if not a:
+            return
+        b = graph.pick(lambda tensor: tensor.value.dtype == a.value.dtype and (not exact or tensor.exact)
+                       and fits(a.value.shape, tensor.value.shape))
+        if kind == "f" and graph.chance(0.5) or b is None:
+            b = graph.constant(values_like(graph, a.value.dtype, broadcast(graph, a.value.shape), positive))
+        operands = [a, b] if graph.chance(0.7) else [b, a]
+        graph.add(name, operands, keeps=kind != "f" or exact)
+    return make
+
+
+def values_like(graph, dtype, shape, positive):
+    if dtype.kind == "f":
+        values = graph.floats(shape)
+        return np.abs(values) + np.float32(0.5) if positive else values
+    if dtype.kind == "b":
+        return graph.random.random(shape) < 0.5
+    return graph.random.integers(1, 6, shape).astype(dtype)
+
+
+def fits(a, b):
+    try:
+        np.broadcast_shapes(a, b)
+        return True
+    except ValueError:
+        return False
+
+
+def choose(graph):
+    """Where: a condition, and what it chooses between."""
+    condition = graph.flowing(kind="b")
+    if condition:
+        shape = condition.value.shape
+        a = graph.pick(lambda tensor: tensor.value.dtype.kind == "f" and fits(shape, tensor.value.shape))
+        b = graph.constant(graph.floats(broadcast(graph, shape)))
+        if a:
+            graph.add("Where", [condition, *([a, b] if graph.chance(0.5) else [b, a])])
+
+
+def cast(to, kind):
+    def make(graph):
+        tensor = graph.flowing(kind=kind, exact=True)
+        if tensor:
+            graph.add("Cast", [tensor], keeps=True, to=to)
+    return make
+
+
+def padding(graph, dims, most):
+    if graph.chance(0.2):
+        return {"auto_pad": graph.one(["SAME_UPPER", "SAME_LOWER", "VALID"])}
+    return {"pads": [graph.integer(0, most) for _ in range(2 * dims)]}
+
+
+def window(graph, dims, dilated=True):
+    attributes = {"kernel_shape": [graph.integer(1, 4) for _ in range(dims)],
+                  "strides": [graph.one([1, 1, 2, 3]) for _ in range(dims)], **padding(graph, dims, 2)}
+    if dilated and graph.chance(0.3):
+        attributes["dilations"] = [graph.integer(1, 2) for _ in range(dims)]
+    return attributes
+
+
+def conv(name):
+    def make(graph):
+        tensor = graph.flowing(rank=(3, 4, 5))
+        if not tensor:
+            return
+        channels, dims = tensor.value.shape[1], tensor.value.ndim - 2
+        groups = graph.one([size for size in range(1, channels + 1) if channels % size == 0])
+        attributes = {**window(graph, dims), "group": groups}
+        each = graph.one([1, 2, 3, 8])
+        out = each * groups
+        if name == "ConvTranspose":
+            shape = [channels, each, *attributes["kernel_shape"]]
+            if graph.chance(0.3):
+                attributes["output_padding"] = [graph.integer(0, 1) for _ in range(dims)]
+        else:
+            shape = [out, channels // groups, *attributes["kernel_shape"]]
+        weights = graph.constant(graph.floats(shape, (np.prod(shape[1:])) ** -0.5))
+        bias = [graph.constant(graph.floats([out]))] if graph.chance(0.6) else []
+        graph.add(name, [tensor, weights, *bias], **attributes)
+    return make
+
+
+def pool(name, **choices):
+    def make(graph):
+        tensor = graph.flowing(rank=(3, 4, 5))
+        if tensor:
+            attributes = window(graph, tensor.value.ndim - 2, dilated=name == "MaxPool")
+            if "auto_pad" in attributes:  # for which onnxruntime takes the window as not dilated
+                attributes.pop("dilations", None)
+            graph.add(name, [tensor], **attributes, **{key: choice(graph) for key, choice in choices.items()})
+    return make
+
+
+def normalised(name, parameters, **choices):
+    def make(graph):
+        tensor = graph.flowing(rank=(3, 4, 5))
+        if tensor:
+            channels = tensor.value.shape[1]
+            constants = [graph.constant(np.abs(graph.floats([channels])) + np.float32(0.5)) for _ in range(parameters)]
+            graph.add(name, [tensor, *constants], **{key: choice(graph) for key, choice in choices.items()})
+    return make
+
+
+def layer_norm(graph):
+    tensor = graph.flowing(rank=(2, 3, 4))
+    if tensor and graph.opset >= 17:
+        axis = graph.integer(1, tensor.value.ndim - 1)
+        shape = tensor.value.shape[axis:]
+        graph.add("LayerNormalization", [tensor, graph.constant(graph.floats(shape)), graph.constant(graph.floats(shape))],
+                  axis=axis)
+
+
+def gemm(graph):
+    tensor = graph.flowing(rank=2)
+    if tensor:
+        flipped, columns = graph.integer(0, 1), graph.one(CHANNELS)
+        rows = tensor.value.shape[1]
+        shape = [columns, rows] if flipped else [rows, columns]
+        weights = graph.constant(graph.floats(shape, rows ** -0.5))
+        bias = [graph.constant(graph.floats(broadcast(graph, [columns])))] if graph.chance(0.6) else []
+        graph.add("Gemm", [tensor, weights, *bias], transB=flipped, alpha=graph.one([1.0, 0.5]), beta=graph.one([1.0, 2.0]))
+
+
+def matmul(graph):
+    a = graph.flowing(rank=(2, 3, 4))
+    if a:
+        inner = a.value.shape[-1]
+        b = graph.pick(lambda tensor: tensor.value.dtype.kind == "f" and tensor.value.ndim >= 2
+                       and tensor.value.shape[-2] == inner and fits(a.value.shape[:-2], tensor.value.shape[:-2]))
+        if b is None or graph.chance(0.5):
+            b = graph.constant(graph.floats([inner, graph.one(CHANNELS)], inner ** -0.5))
+        graph.add("MatMul", [a, b])
+
+
+def axes_of(graph, rank):
+    chosen = [axis for axis in range(rank) if graph.chance(0.5)] or [graph.integer(0, rank - 1)]
+    return [axis - rank if graph.chance(0.3) else axis for axis in chosen]
+
+
+def reduce(name, axes_since, kind="f", keeps=False):
+    def make(graph):
+        tensor = graph.flowing(kind=kind)
+        if tensor and tensor.value.ndim:
+            axes, attributes = axes_of(graph, tensor.value.ndim), {"keepdims": graph.integer(0, 1)}
+            inputs = [tensor]
+            if graph.opset >= axes_since:
+                inputs.append(graph.integers(axes))
+            else:
+                attributes["axes"] = axes
+            graph.add(name, inputs, keeps=keeps, **attributes)
+    return make
+
+
+def arg(name):
+    def make(graph):
+        tensor = graph.flowing(exact=True)
+        if tensor and tensor.value.ndim:
+            graph.add(name, [tensor], keeps=True, axis=graph.integer(0, tensor.value.ndim - 1), keepdims=graph.integer(0, 1))
+    return make
+
+
+def softmax(name):
+    def make(graph):
+        tensor = graph.flowing()
+        if tensor and tensor.value.ndim:
+            graph.add(name, [tensor], axis=graph.integer(-tensor.value.ndim, tensor.value.ndim - 1))
+    return make
+
+
+def concat(graph):
+    first = graph.flowing()
+    if first and first.value.ndim:
+        axis = graph.integer(0, first.value.ndim - 1)
+        alike = lambda tensor: tensor.value.dtype.kind == "f" and tensor.value.ndim == first.value.ndim and all(
+            at == axis or size == first.value.shape[at] for at, size in enumerate(tensor.value.shape))
+        others = [graph.pick(alike) for _ in range(graph.integer(1, 2))]
+        graph.add("Concat", [first, *others], keeps=True, axis=axis)
+
+
+def split(graph):
+    tensor = graph.flowing()
+    axes = [axis for axis, size in enumerate(tensor.value.shape) if size >= 2] if tensor else []
+    if axes and graph.opset >= 13:
+        axis = graph.one(axes)
+        cut = graph.integer(1, tensor.value.shape[axis] - 1)
+        sizes = graph.integers([cut, tensor.value.shape[axis] - cut])
+        graph.add("Split", [tensor, sizes], outputs=2, keeps=True, axis=axis)
+
+
+def cut(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        axis = graph.integer(0, tensor.value.ndim - 1)
+        size, step = tensor.value.shape[axis], graph.one([1, 1, 2, -1, -2])
+        start, end = sorted([graph.integer(0, size), graph.integer(0, size)])
+        if step < 0:
+            start, end = end, start
+        graph.add("Slice", [tensor, *(graph.integers([value]) for value in (start, end, axis, step))], keeps=True)
+
+
+def transpose(graph):
+    tensor = graph.pick(lambda tensor: tensor.value.ndim >= 2)
+    if tensor:
+        graph.add("Transpose", [tensor], keeps=True, perm=graph.random.permutation(tensor.value.ndim).tolist())
+
+
+def reshape(graph):
+    tensor = graph.pick(lambda tensor: tensor.value.ndim >= 1)
+    if tensor:
+        shape = list(tensor.value.shape)
+        at = graph.integer(0, len(shape) - 1)
+        if len(shape) > 1 and graph.chance(0.5):
+            shape[at - 1:at + 1] = [-1] if at else []
+            shape = shape if at else [-1]
+        else:
+            divisors = [size for size in range(1, shape[at] + 1) if shape[at] % size == 0]
+            size = graph.one(divisors)
+            shape[at:at + 1] = [size, shape[at] // size]
+        graph.add("Reshape", [tensor, graph.integers(shape)], keeps=True)
+
+
+def expand(graph):
+    tensor = graph.pick(lambda tensor: 1 in tensor.value.shape or tensor.value.ndim < 4)
+    if tensor:
+        shape = [graph.integer(1, 4) if size == 1 else size for size in tensor.value.shape]
+        if graph.chance(0.3):
+            shape.insert(0, 2)
+        graph.add("Expand", [tensor, graph.integers(shape)], keeps=True)
+
+
+def tile(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        graph.add("Tile", [tensor, graph.integers([graph.one([1, 1, 2, 3]) for _ in tensor.value.shape])], keeps=True)
+
+
+def unsqueeze(graph):
+    tensor = graph.pick(lambda tensor: tensor.value.ndim < 5)
+    if tensor and graph.opset >= 13:
+        graph.add("Unsqueeze", [tensor, graph.integers([graph.integer(0, tensor.value.ndim)])], keeps=True)
+
+
+def flatten(graph):
+    tensor = graph.flowing()
+    if tensor:
+        graph.add("Flatten", [tensor], keeps=True, axis=graph.integer(0, tensor.value.ndim))
+
+
+def pad(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        mode = graph.one(["constant", "constant", "reflect", "edge"])
+        least = -1 if graph.chance(0.2) else 0
+        pads = graph.integers([graph.integer(least, 2) for _ in range(2 * tensor.value.ndim)])
+        value = [graph.constant(np.float32(graph.one([0.0, 1.5])))] if mode == "constant" else []
+        graph.add("Pad", [tensor, pads, *value], keeps=True, mode=mode)
+
+
+def gather(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        axis = graph.integer(0, tensor.value.ndim - 1)
+        size = tensor.value.shape[axis]
+        indices = graph.random.integers(-size, size, [graph.integer(1, 3) for _ in range(graph.integer(0, 2))])
+        graph.add("Gather", [tensor, graph.constant(indices.astype(np.int64))], keeps=True, axis=axis)
+
+
+def gather_elements(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        axis = graph.integer(0, tensor.value.ndim - 1)
+        shape = list(tensor.value.shape)
+        indices = graph.random.integers(0, shape[axis], shape).astype(np.int64)
+        graph.add("GatherElements", [tensor, graph.constant(indices)], keeps=True, axis=axis)
+
+
+def scatter(graph):
+    tensor = graph.flowing(rank=(1, 2, 3))
+    if tensor:
+        rows = graph.integer(1, tensor.value.shape[0])
+        indices = graph.random.permutation(tensor.value.shape[0])[:rows].reshape(rows, 1).astype(np.int64)
+        updates = graph.constant(graph.floats([rows, *tensor.value.shape[1:]]))
+        graph.add("ScatterND", [tensor, graph.constant(indices), updates], keeps=True)
+
+
+def resize(graph):
+    tensor = graph.flowing(rank=(3, 4))
+    if not tensor:
+        return
+    mode = graph.one(["nearest", "linear", "linear", "cubic"])
+    if mode == "cubic" and tensor.value.ndim != 4:
+        return
+    kept = list(tensor.value.shape[:2])
+    attributes = {"mode": mode, "coordinate_transformation_mode": graph.one(
+        ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])}
+    if mode == "nearest":
+        attributes["nearest_mode"] = graph.one(["round_prefer_floor", "floor", "ceil", "round_prefer_ceil"])
+    empty = graph.constant(np.array([], np.float32))
+    if graph.chance(0.5):
+        sizes = graph.integers([*kept, *(graph.integer(1, 2 * size) for size in tensor.value.shape[2:])])
+        inputs = [tensor, empty, empty, sizes]
+    else:
+        scales = graph.constant(np.array([1, 1, *(graph.one([0.5, 1.0, 1.5, 2.0, 3.0]) for _ in tensor.value.shape[2:])],
+                                         np.float32))
+        inputs = [tensor, empty, scales]
+    graph.add("Resize", inputs, **attributes)
+
+
+def blocks(name, **choices):
+    def make(graph):
+        tensor = graph.flowing(rank=4)
+        if tensor:
+            graph.add(name, [tensor], keeps=True, blocksize=2, **{key: choice(graph) for key, choice in choices.items()})
+    return make
+
+
+def cumsum(graph):
+    tensor = graph.flowing()
+    if tensor and tensor.value.ndim:
+        axis = graph.constant(np.int64(graph.integer(0, tensor.value.ndim - 1)))
+        graph.add("CumSum", [tensor, axis], exclusive=graph.integer(0, 1), reverse=graph.integer(0, 1))
+
+
+def topk(graph):
+    tensor = graph.flowing(exact=True)
+    if tensor and tensor.value.ndim:
+        axis = graph.integer(0, tensor.value.ndim - 1)
+        k = graph.integers([graph.integer(1, tensor.value.shape[axis])])
+        graph.add("TopK", [tensor, k], outputs=2, keeps=True, axis=axis, largest=graph.integer(0, 1))
+
+
+def einsum(graph):
+    tensor = graph.flowing(rank=3)
+    if tensor:
+        inner = tensor.value.shape[2]
+        other = graph.constant(graph.floats([inner, 5], inner ** -0.5))
+        graph.add("Einsum", [tensor, other], equation=graph.one(["bij,jk->bik", "bij,jk->bki", "bij,jk->ik"]))
+
+
+def recurrent(name, gates):
+    def make(graph):
+        tensor = graph.flowing(rank=3)
+        if tensor:
+            width, hidden = tensor.value.shape[2], graph.one([1, 3, 8])
+            direction = graph.one(["forward", "reverse", "bidirectional"])
+            ways = 2 if direction == "bidirectional" else 1
+            w = graph.constant(graph.floats([ways, gates * hidden, width], width ** -0.5))
+            r = graph.constant(graph.floats([ways, gates * hidden, hidden], hidden ** -0.5))
+            b = graph.constant(graph.floats([ways, 2 * gates * hidden]))
+            attributes = {"linear_before_reset": graph.integer(0, 1)} if name == "GRU" else {}
+            graph.add(name, [tensor, w, r, b], outputs=2, hidden_size=hidden, direction=direction, **attributes)
+    return make
+
+
+def some(*values):
+    return lambda graph: graph.one(values)
+
+
+FLAG = some(0, 1)
+SMOOTH = ["Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Neg", "Softplus", "Selu", "HardSwish", "Erf", "Mish", "Softsign",
+          "Sin", "Cos", "Atan", "Sqrt", "Log", "Reciprocal", "Asinh", "Sinh", "Cosh", "Celu"]
+COMPARED = ["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"]
+REDUCED = {"ReduceMean": 18, "ReduceSum": 13, "ReduceMax": 18, "ReduceMin": 18, "ReduceL1": 18, "ReduceL2": 18,
+           "ReduceLogSumExp": 18, "ReduceSumSquare": 18, "ReduceProd": 18}
+
+OPERATORS = {
+    **{name: unary(name, keeps=name in ("Relu", "Abs", "Neg")) for name in SMOOTH},
+    **{name: unary(name, exact=True, keeps=True) for name in ("Floor", "Ceil", "Round", "Sign")},
+    "LeakyRelu": unary("LeakyRelu", alpha=some(0.1, 0.01)),
+    "Elu": unary("Elu", alpha=some(1.0, 0.5)),
+    "ThresholdedRelu": unary("ThresholdedRelu", exact=True, alpha=some(0.5, 1.0)),
+    "HardSigmoid": unary("HardSigmoid", alpha=some(0.2, 1 / 6), beta=some(0.5)),
+    "Not": unary("Not", kind="b", keeps=True),
+    **{name: binary(name) for name in ("Add", "Sub", "Mul", "Max", "Min", "PRelu")},
+    **{name: binary(name, positive=True) for name in ("Div", "Pow")},
+    **{f"{name} of integers": binary(name, kind="i") for name in ("Add", "Sub", "Mul", "Max", "Min")},
+    **{name: binary(name, exact=True) for name in COMPARED},
+    **{name: binary(name, kind="b") for name in ("And", "Or", "Xor")},
+    "Where": choose,
+    "Cast to float": cast(TensorProto.FLOAT, "b"),
+    "Cast of integers": cast(TensorProto.FLOAT, "i"),
+    "Conv": conv("Conv"),
+    "ConvTranspose": conv("ConvTranspose"),
+    "MaxPool": pool("MaxPool", ceil_mode=FLAG),
+    "AveragePool": pool("AveragePool", ceil_mode=some(0), count_include_pad=FLAG),
+    "LpPool": pool("LpPool", p=some(1, 2)),
+    **{name: normalised(name, 0) for name in ("GlobalAveragePool", "GlobalMaxPool")},
+    "BatchNormalization": normalised("BatchNormalization", 4),
+    "InstanceNormalization": normalised("InstanceNormalization", 2),
+    "LRN": normalised("LRN", 0, size=some(1, 3, 5)),
+    "LayerNormalization": layer_norm,
+    "Gemm": gemm,
+    "MatMul": matmul,
+    **{name: reduce(name, since) for name, since in REDUCED.items()},
+    "ReduceSum of integers": reduce("ReduceSum", 13, kind="i", keeps=True),
+    **{name: arg(name) for name in ("ArgMax", "ArgMin")},
+    **{name: softmax(name) for name in ("Softmax", "LogSoftmax")},
+    "Concat": concat, "Split": split, "Slice": cut, "Transpose": transpose, "Reshape": reshape, "Expand": expand,
+    "Tile": tile, "Unsqueeze": unsqueeze, "Flatten": flatten, "Pad": pad, "Gather": gather,
+    "GatherElements": gather_elements, "ScatterND": scatter, "Resize": resize, "CumSum": cumsum, "TopK": topk,
+    "DepthToSpace": blocks("DepthToSpace", mode=some("DCR", "CRD")), "SpaceToDepth": blocks("SpaceToDepth"),
+    "Einsum": einsum,
+    "LSTM": recurrent("LSTM", 4), "GRU": recurrent("GRU", 3), "RNN": recurrent("RNN", 1),
+}
