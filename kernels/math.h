@@ -151,9 +151,9 @@ EYELET_INLINE vec log_of_one_and(vec u)
     r = fused(r, z, all(1.5384615e-1f));
     r = fused(r, z, all(1.8181818e-1f));
     r = fused(r, z, all(2.2222222e-1f));
-    r = fused(r, z, all(2.8571429e-1f));
+    r = fused(r, z, all(2.857143e-1f));
     r = fused(r, z, all(4e-1f));
-    r = fused(r, z, all(6.6666669e-1f));
+    r = fused(r, z, all(6.666667e-1f));
     return fused(negative(s), sub(u, mul(r, z)), u);
 }
 
@@ -228,9 +228,9 @@ EYELET_INLINE vec logarithm(vec x)
     const vec s = over(f, add(all(2.0f), f));
     const vec z = mul(s, s);
     vec r = all(2.2222222e-1f);
-    r = fused(r, z, all(2.8571429e-1f));
+    r = fused(r, z, all(2.857143e-1f));
     r = fused(r, z, all(4e-1f));
-    r = fused(r, z, all(6.6666669e-1f));
+    r = fused(r, z, all(6.666667e-1f));
     const vec rest = fused(negative(s), sub(f, mul(r, z)), f);
     const vec finite = fused(n, all(EYELET_LN2), fused(n, all(EYELET_LN2_LOW), rest));
     const vec positive = choose(less(all(3.40282347e38f), x), x, finite);

@@ -50,6 +50,9 @@ pub use super::portable::widen::{bf16, f16};
 /// The square root of one float, correctly rounded.
 pub use super::portable::math::sqrt;
 
+/// Reductions that all instruction sets compute by one text.
+pub use super::portable::fold;
+
 /// The kernels of one instruction set. Where micro-architectures want different ones, there are
 /// several sets of them; they run the same packs and give the same bits.
 #[derive(Debug)]

@@ -76,6 +76,8 @@ fn codes_of_functions_and_arithmetic() {
     listed(&starts, ActivationKind::ALL.map(|kind| format!("{kind:?}")).to_vec());
     let starts = ["Arithmetic (`BinaryParams.op`):", "Arithmetic on processors:"];
     listed(&starts, BinaryOp::ALL.map(|op| format!("{op:?}")).to_vec());
+    let starts = ["Reductions (`ReduceParams.op`):", "Reductions on processors:"];
+    listed(&starts, ReduceOp::ALL.map(|op| format!("{op:?}")).to_vec());
 }
 
 #[test]

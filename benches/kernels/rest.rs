@@ -90,10 +90,10 @@ fn cases() -> Vec<Case> {
         let input = [1, extent, extent, channels];
         cases.push(case(name, OpKind::Pool, &params, &[input], [1, out, out, channels]));
     }
-    let params = ReduceParams { outer: 1, reduce: 49, inner: 1280 };
+    let params = ReduceParams { outer: 1, reduce: 49, inner: 1280, op: 0 };
     let (from, to) = ([1, 7, 7, 1280], [1, 1, 1, 1280]);
     cases.push(case("mean of 7² x 1280", OpKind::Reduce, &params, &[from], to));
-    let params = ReduceParams { outer: 197, reduce: 768, inner: 1 };
+    let params = ReduceParams { outer: 197, reduce: 768, inner: 1, op: 0 };
     let (from, to) = ([1, 1, 197, 768], [1, 1, 1, 197]);
     cases.push(case("mean of 197 rows of 768", OpKind::Reduce, &params, &[from], to));
     for dims in [[1, 12, 197, 197], [1, 1, 1, 1000]] {

@@ -22,7 +22,7 @@ struct PoolRecord {
     unsigned cols;
     unsigned in_pitch; /* floats from one pixel to the next */
     unsigned out_pitch;
-    unsigned average;           /* 1: the mean; 0: the maximum, both as pool.h has them */
+    unsigned average;           /* 2: the sum; 1: the mean; 0: the maximum, as pool.h has them */
     unsigned count_include_pad; /* 1: padded positions count in a mean */
     Axis down;
     Axis along;
@@ -126,7 +126,7 @@ template <Pooling POOLING, int N> EYELET_INLINE void pool_all(const PoolRecord &
             const unsigned long long inside = (unsigned long long)y.count * x.count;
             const unsigned long long padded = (unsigned long long)y.padded * x.padded;
             const unsigned long long positions = r.count_include_pad ? padded : inside;
-            const float count = (float)(positions ? positions : 1);
+            const float count = (float)(positions && r.average == 1 ? positions : 1);
 #pragma unroll
             for (int i = 0; i < N; i++)
                 v[i] = over(v[i], count);

@@ -107,7 +107,9 @@ struct LayerNormRecord {
     unsigned in_pitch;
     unsigned out_pitch;
     float epsilon;
+    unsigned about_zero; /* 1: zero stands in place of the mean */
     Activation activation;
+    unsigned reserved;
 };
 
 extern "C" __global__ void __launch_bounds__(256) eyelet_layernorm(const LayerNormRecord r)
@@ -120,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_layernorm(const LayerNo
     const float *x = r.in + row * r.in_pitch;
     float *out = r.out + row * r.out_pitch;
     const auto element = [&](size_t i) { return x[i]; };
-    const float mean = over(ordered_sum<entered>(r.cols, lane, element), count);
+    const float mean = r.about_zero ? 0.0f : over(ordered_sum<entered>(r.cols, lane, element), count);
     const auto difference = [&](size_t i) { return sub(x[i], mean); };
     const float variance = over(ordered_sum<square_entered>(r.cols, lane, difference), count);
     const float scale = over(1.0f, root(add(variance, r.epsilon)));
@@ -137,10 +139,12 @@ struct MeanRecord {
     unsigned rows;
     unsigned cols;
     unsigned out_pitch;
+    float count; /* what the sum is divided by */
     Activation activation;
+    unsigned reserved;
 };
 
-/* The mean of each row. */
+/* The mean, or the sum, of each row. */
 extern "C" __global__ void __launch_bounds__(256) eyelet_mean(const MeanRecord r)
 {
     const unsigned lane = threadIdx.x;
@@ -151,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_mean(const MeanRecord r
     const auto element = [&](size_t i) { return __ldg(x + i); };
     const float sum = ordered_sum<entered>(r.cols, lane, element);
     if (lane == 0)
-        r.out[row * r.out_pitch] = activated(r.activation, over(sum, (float)r.cols));
+        r.out[row * r.out_pitch] = activated(r.activation, over(sum, r.count));
 }
 EYELET_EXPORT(eyelet_mean);
 

@@ -94,6 +94,6 @@ pub fn maximum(a: f32, b: f32) -> f32 {
 
 /// NaN where either is; of equal ones `b`.
 #[inline(always)]
-fn minimum(a: f32, b: f32) -> f32 {
+pub fn minimum(a: f32, b: f32) -> f32 {
     if a.is_nan() || a < b { a } else { b }
 }

@@ -195,9 +195,9 @@ fn log_of_one_and(u: f32) -> f32 {
     r = fma(r, z, 1.538_461_5e-1);
     r = fma(r, z, 1.818_181_8e-1);
     r = fma(r, z, 2.222_222_2e-1);
-    r = fma(r, z, 2.857_142_9e-1);
+    r = fma(r, z, 2.857_143e-1);
     r = fma(r, z, 4e-1);
-    r = fma(r, z, 6.666_666_9e-1);
+    r = fma(r, z, 6.666_667e-1);
     fma(-s, u - r * z, u)
 }
 
@@ -300,9 +300,9 @@ pub fn log(x: f32) -> f32 {
     let s = f / (2.0 + f);
     let z = s * s;
     let mut r = 2.222_222_2e-1;
-    r = fma(r, z, 2.857_142_9e-1);
+    r = fma(r, z, 2.857_143e-1);
     r = fma(r, z, 4e-1);
-    r = fma(r, z, 6.666_666_9e-1);
+    r = fma(r, z, 6.666_667e-1);
     let rest = fma(-s, f - r * z, f);
     let finite = fma(n, LN2, fma(n, LN2_LOW, rest));
     let positive = if f32::MAX < x { x } else { finite };

@@ -2,6 +2,7 @@
 //! the same bits.
 
 pub mod elementwise;
+pub mod fold;
 pub mod igemm;
 pub mod math;
 pub mod pool;

@@ -7,11 +7,11 @@ use super::sums::{BLOCK, Total};
 use crate::kernels::fma::fma;
 
 /// Partial sums, and partial maxima.
-const PARTIAL: usize = 16;
+pub(super) const PARTIAL: usize = 16;
 
 /// Partial results by halves.
 #[inline(always)]
-fn combined(mut partial: [f32; PARTIAL], combine: impl Fn(f32, f32) -> f32) -> f32 {
+pub(super) fn combined(mut partial: [f32; PARTIAL], combine: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = PARTIAL / 2;
     while half > 0 {
         for lane in 0..half {

@@ -187,7 +187,7 @@ fn exponential(x: f64) -> f64 {
     }
     let n = (x / LN_2 + ROUND) - ROUND;
     // ln 2 to 32 bits, and what that lacks.
-    let r = (x - n * 0.693_147_180_369_123_816_490) - n * 1.908_214_929_270_587_7e-10;
+    let r = (x - n * 0.693_147_180_369_123_8) - n * 1.908_214_929_270_587_7e-10;
     let power = series(
         r,
         [

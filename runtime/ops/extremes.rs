@@ -141,7 +141,8 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let [outer, reduce, inner] = from_fn(|_| number(random));
             shape.inputs[0] = Some([1, outer, reduce, inner]);
             shape.output = [1, 1, outer, inner];
-            shape.params = params_words(&ReduceParams { outer, reduce, inner });
+            shape.params =
+                params_words(&ReduceParams { outer, reduce, inner, op: random.below(7) as u32 });
         }
         OpKind::LayerNorm => (shape.panels, shape.k) = (1, Some(u64::from(dims[3]))),
         OpKind::Gather => {

@@ -1,6 +1,9 @@
 //! Layer normalisation: each row gets mean 0 and variance 1 over its channels, then scale and shift
 //! of its channel, the constants of the layer: one panel, first all scales, then all shifts.
 //!
+//! Or zero takes the place of the mean: then only the sizes of rows become equal (RMS
+//! normalisation).
+//!
 //! Mean and variance (of the differences from the mean) are sums in the order of [`Kernels::sum`].
 //!
 //! [`Kernels::sum`]: crate::kernels::Kernels::sum
@@ -21,6 +24,8 @@ pub fn validate(
     check(first != NONE, "number of inputs", 0, 1)?;
     check(second == NONE, "number of inputs", 2, 1)?;
     check(layer.panels == 1, "number of weight panels", layer.panels.into(), 1)?;
+    let about_zero = params::<LayerNormParams>(layer).about_zero;
+    check(about_zero <= 1, "normalisation about zero", about_zero.into(), 1)?;
     let (bytes, limit) = (8 * u64::from(output.cols()), layer.panel_bytes.into());
     check(bytes <= limit, "bytes of scales and shifts", bytes, limit)?;
     check_same_extents(&inputs[0], output)
@@ -28,7 +33,7 @@ pub fn validate(
 
 /// Computes the rows of one step.
 pub fn run(mut call: Call<'_>) {
-    let LayerNormParams { epsilon } = params(call.layer);
+    let LayerNormParams { epsilon, about_zero } = params(call.layer);
     let (cols, first) = (call.out.cols(), call.rows.start);
     let (scale, shift) = call.weights.split_at(cols);
     let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
@@ -42,7 +47,7 @@ pub fn run(mut call: Call<'_>) {
             };
             let out = share.out.row_mut(row);
             let x = input.unwrap_or(&*out);
-            let mean = kernels.sum(x) / cols as f32;
+            let mean = if about_zero == 1 { 0.0 } else { kernels.sum(x) / cols as f32 };
             let variance = kernels.square_differences(x, mean) / cols as f32;
             let factor = 1.0 / sqrt(variance + epsilon);
             kernels.standardise(input, [mean, factor], [&scale[..cols], &shift[..cols]], out);
@@ -58,8 +63,8 @@ mod tests {
     use crate::pack::{Activation, OpKind};
     use std::prelude::rust_2024::*;
 
-    fn case(random: &mut Random, dims: [u32; 4]) -> Case {
-        let params = LayerNormParams { epsilon: 1e-5 };
+    fn case(random: &mut Random, dims: [u32; 4], about_zero: u32) -> Case {
+        let params = LayerNormParams { epsilon: 1e-5, about_zero };
         let mut layer = layer(OpKind::LayerNorm, Activation::NONE, &params);
         let cols = dims[3] as usize;
         (layer.panels, layer.panel_bytes) = (1, (8 * dims[3]).next_multiple_of(64));
@@ -71,21 +76,23 @@ mod tests {
     #[test]
     fn matches_double_precision() {
         let mut random = Random::new(1);
-        for dims in [
+        let shapes = [
             [1, 1, 1, 1],
             [1, 1, 7, 16],
             [2, 3, 5, 7],
             [1, 9, 5, 17],
             [1, 1, 197, 768],
             [1, 1, 3, 1031],
-        ] {
-            let case = case(&mut random, dims);
+        ];
+        for (dims, about_zero) in shapes.into_iter().flat_map(|dims| [(dims, 0), (dims, 1)]) {
+            let case = case(&mut random, dims, about_zero);
             let found = case.run_everywhere();
             let cols = dims[3] as usize;
             case.assert_close(&found, 4e-6, |at| {
                 let (row, col) = (at / cols, at % cols);
                 let x = |col: usize| case.input(0, row * cols + col);
                 let mean = (0..cols).map(x).sum::<f64>() / cols as f64;
+                let mean = if about_zero == 1 { 0.0 } else { mean };
                 let square = |col: usize| (x(col) - mean).powi(2);
                 let variance = (0..cols).map(square).sum::<f64>() / cols as f64;
                 let [scale, shift] = [col, cols + col].map(|i| f64::from(case.weights[i]));
@@ -99,13 +106,14 @@ mod tests {
     #[test]
     fn refuses_missing_weights_and_other_extents() {
         let mut random = Random::new(2);
-        let good = case(&mut random, [1, 2, 3, 9]);
+        let good = case(&mut random, [1, 2, 3, 9], 0);
         assert_eq!(good.validate(), Ok(()));
         let refused = |change: fn(&mut Case)| {
             let mut case = good.clone();
             change(&mut case);
             case.validate().is_err()
         };
+        assert!(refused(|case| case.layer.params[1] = 2));
         assert!(refused(|case| case.layer.panels = 0));
         assert!(refused(|case| case.layer.panels = 2));
         assert!(refused(|case| case.layer.panel_bytes = 64));

@@ -6,7 +6,7 @@ use crate::kernels::testing::{available, floats};
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{
     Activation, ActivationKind, BinaryOp, BinaryParams, LayerNormParams, LrnParams, OpKind,
-    PoolParams, ReduceParams,
+    PoolParams, ReduceOp, ReduceParams,
 };
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -36,7 +36,7 @@ fn operators() -> Vec<(Case, Depends)> {
     }
     let row = |input: usize, output: usize| input / 21 == output / 21;
     all.push((one(layer(OpKind::Softmax, Activation::NONE, &()), &mut random), row));
-    let params = LayerNormParams { epsilon: 1e-5 };
+    let params = LayerNormParams { epsilon: 1e-5, about_zero: 0 };
     let mut normal = layer(OpKind::LayerNorm, Activation::NONE, &params);
     (normal.panels, normal.panel_bytes) = (1, 192);
     let mut case = one(normal, &mut random);
@@ -68,14 +68,16 @@ fn operators() -> Vec<(Case, Depends)> {
             all.push((Case::new(layer, &mut random, &[IMAGE], output), depends));
         }
     }
-    let params = ReduceParams { outer: 42, reduce: 21, inner: 1 };
-    let mean = layer(OpKind::Reduce, Activation::RELU, &params);
-    let case = Case::contiguous(mean, &mut random, &[IMAGE], [1, 6, 7, 1]);
-    all.push((case, |input, output| input / 21 == output));
-    let params = ReduceParams { outer: 1, reduce: 42, inner: 21 };
-    let mean = layer(OpKind::Reduce, Activation::RELU, &params);
-    let case = Case::contiguous(mean, &mut random, &[IMAGE], [1, 1, 1, 21]);
-    all.push((case, |input, output| input % 21 == output % 21));
+    for op in 0..ReduceOp::ALL.len() as u32 {
+        let params = ReduceParams { outer: 42, reduce: 21, inner: 1, op };
+        let rows = layer(OpKind::Reduce, Activation::RELU, &params);
+        let case = Case::contiguous(rows, &mut random, &[IMAGE], [1, 6, 7, 1]);
+        all.push((case, |input, output| input / 21 == output));
+        let params = ReduceParams { outer: 1, reduce: 42, inner: 21, op };
+        let columns = layer(OpKind::Reduce, Activation::RELU, &params);
+        let case = Case::contiguous(columns, &mut random, &[IMAGE], [1, 1, 1, 21]);
+        all.push((case, |input, output| input % 21 == output % 21));
+    }
     all
 }
 
@@ -261,7 +263,7 @@ fn means_of_many_keep_their_bound() {
         };
         // The bound is (256 + 4) 2^-24 of the mean magnitude, a quarter: 3.9e-6.
         case.assert_close(&case.run_everywhere(), 1.6e-6, |c| truth(c, channels));
-        let params = ReduceParams { outer: 1, reduce: noise.len() as u32, inner: 1 };
+        let params = ReduceParams { outer: 1, reduce: noise.len() as u32, inner: 1, op: 0 };
         let mean = layer(OpKind::Reduce, Activation::NONE, &params);
         let mut case = Case::contiguous(mean, &mut Random::new(6), &[image], [1, 1, 1, 1]);
         case.data[0].copy_from_slice(&noise);

@@ -40,6 +40,7 @@ fn hostile_records_are_refused_or_harmless() {
         }
         if kind == OpKind::Reduce && random.below(2) == 0 {
             (params[0], params[1], params[2]) = (a[0], a[1] * a[2], a[3]);
+            params[3] = random.below(8) as u32;
             output = [1, 1, a[0], a[3]];
         }
         let mut constant = 0;
@@ -133,7 +134,7 @@ fn results_have_the_bits_they_always_had() {
             layer(
                 OpKind::Reduce,
                 Activation::NONE,
-                &ReduceParams { outer: 9, reduce: 360, inner: 1 },
+                &ReduceParams { outer: 9, reduce: 360, inner: 1, op: 0 },
             ),
             [1, 1, 1, 9],
         ),

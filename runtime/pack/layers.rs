@@ -30,7 +30,7 @@ pub enum OpKind {
     Copy = 8,
     /// Product of two activations. [`MatMulParams`](super::MatMulParams).
     MatMul = 9,
-    /// Reduction to the mean. [`ReduceParams`](super::ReduceParams).
+    /// Reduction to a mean, a sum, an extreme, ... [`ReduceParams`](super::ReduceParams).
     Reduce = 10,
     /// 3x3 convolution of stride 1 by Winograd's algorithm.
     /// [`WinogradParams`](super::WinogradParams).

@@ -137,12 +137,15 @@ pub struct LrnParams {
 }
 
 /// Layer normalisation: `(x - mean) / √(variance + epsilon) · scale + shift` over the channels of a
-/// row. The weights are one panel: all scales, then all shifts.
+/// row; or, about zero, `x / √(mean of squares + epsilon) · scale + shift`. The weights are one
+/// panel: all scales, then all shifts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct LayerNormParams {
     /// Keeps the root away from zero.
     pub epsilon: f32,
+    /// 1: zero stands in place of the mean.
+    pub about_zero: u32,
 }
 
 /// A table of rows: output row i is row `input[i]` of it. Panels are `[bias NR][entries][NR]`.
@@ -200,16 +203,62 @@ pub struct MatMulParams {
     pub col_stride: [u32; 2],
 }
 
-/// Mean over the middle of `outer × reduce × inner` contiguous floats.
+/// Reduction of the middle of `outer × reduce × inner` contiguous floats.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReduceParams {
     /// Independent blocks.
     pub outer: u32,
-    /// Values that are averaged.
+    /// Values that become one.
     pub reduce: u32,
-    /// Adjacent floats that belong to different averages.
+    /// Adjacent floats that do not belong together.
     pub inner: u32,
+    /// [`ReduceOp`] code.
+    pub op: u32,
+}
+
+/// What values are reduced to. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReduceOp {
+    /// Their sum over their number.
+    Mean = 0,
+    /// Their sum.
+    Sum = 1,
+    /// The largest; NaN where there is one.
+    Max = 2,
+    /// The smallest; NaN where there is one. This and what follows are computed by processors
+    /// alone.
+    Min = 3,
+    /// Their product.
+    Product = 4,
+    /// The sum of their squares.
+    SquareSum = 5,
+    /// The mean of their squares.
+    SquareMean = 6,
+}
+
+impl ReduceOp {
+    /// All reductions, by their codes.
+    pub const ALL: [Self; 7] = {
+        use ReduceOp::*;
+        [Mean, Sum, Max, Min, Product, SquareSum, SquareMean]
+    };
+
+    /// The reduction of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Whether GPUs compute it.
+    pub fn on_gpu(self) -> bool {
+        matches!(self, Self::Mean | Self::Sum | Self::Max)
+    }
+
+    /// Whether it is of the values' squares.
+    pub fn squares(self) -> bool {
+        matches!(self, Self::SquareSum | Self::SquareMean)
+    }
 }
 
 /// Reads a parameter record from a layer's words.

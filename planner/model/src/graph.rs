@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, f16};
-use eyelet::pack::Encoding;
+use eyelet::pack::{Encoding, ReduceOp};
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -221,7 +221,8 @@ pub enum Op {
         count_include_pad: bool,
     },
     GlobalAveragePool,
-    ReduceMean {
+    Reduce {
+        op: ReduceOp,
         axes: Vec<usize>,
         keep: bool,
     },
@@ -254,6 +255,17 @@ pub enum Op {
     /// x, scale, shift (optional, constant): mean 0 and variance 1 over the axes from this one on
     LayerNorm {
         axis: usize,
+        epsilon: f32,
+    },
+    /// x, scale (optional, constant): mean square 1 over the axes from this one on
+    RmsNorm {
+        axis: usize,
+        epsilon: f32,
+    },
+    /// x, scale, shift (optional, of one number a channel): mean 0 and variance 1 over the channels of each group
+    /// and all axes after them
+    GroupNorm {
+        groups: usize,
         epsilon: f32,
     },
     /// table (constant, two axes), indices (whole numbers): rows of the table

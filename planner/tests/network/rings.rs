@@ -244,7 +244,7 @@ fn operators_that_see_one_run_of_floats_do_not_work_in_rings() {
         records.tensors[OUTPUT as usize].pitch = 20;
         records.outputs[0].shape = [1, 1, 1, 20, 1, 1, 1, 1];
         let layer = &mut records.layers[OUTPUT as usize - 1];
-        let params = ReduceParams { outer: 1, reduce: TALL * 11, inner: 20 };
+        let params = ReduceParams { outer: 1, reduce: TALL * 11, inner: 20, op: 0 };
         (layer.kind, layer.inputs[0], layer.params) =
             (OpKind::Reduce as u32, CONV, params_words(&params));
         records.steps.retain(|step| step.layer < 4);

@@ -1,4 +1,4 @@
-//! Pooling, and means over the middle of three extents, which are the mean of a window as high as
+//! Pooling, and reductions of the middle of three extents, which are those of a window as high as
 //! the image.
 
 use super::Call;
@@ -6,7 +6,7 @@ use super::launch::{Matrix, are_many, launch, rectangle, warps};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Activation, PoolParams, ReduceParams, params};
+use crate::pack::{Activation, PoolParams, ReduceOp, ReduceParams, params};
 use bytemuck::{Pod, Zeroable};
 
 /// `Axis` of `kernels/cuda/pool.cu`.
@@ -49,7 +49,9 @@ struct Mean {
     rows: u32,
     cols: u32,
     out_pitch: u32,
+    count: f32,
     activation: Activation,
+    reserved: u32,
 }
 
 /// Launches [`OpKind::Pool`](crate::pack::OpKind::Pool).
@@ -96,17 +98,19 @@ fn windows(call: &Call<'_>, mut pool: Pool, queue: &mut dyn Queue) -> Result<(),
 
 /// Launches [`OpKind::Reduce`](crate::pack::OpKind::Reduce).
 pub fn reduce(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let ReduceParams { outer, reduce, inner } = params(call.layer);
+    let ReduceParams { outer, reduce, inner, op } = params(call.layer);
     // An output whose rows are not those of the averages has no gaps.
     let out_pitch = if call.output.cols() == inner { call.output.pitch } else { inner };
-    if inner == 1 {
+    if inner == 1 && op != ReduceOp::Max as u32 {
         let mean = Mean {
             input: call.operands[0],
             out: call.out,
             rows: outer,
             cols: reduce,
             out_pitch,
+            count: if op == ReduceOp::Mean as u32 { reduce as f32 } else { 1.0 },
             activation: call.layer.activation.for_kernels(),
+            reserved: 0,
         };
         return launch(queue, Function::Mean, warps(outer.into(), 1, call.multiprocessors), &mean);
     }
@@ -118,7 +122,11 @@ pub fn reduce(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError>
         cols: inner,
         in_pitch: inner,
         out_pitch,
-        average: 1,
+        average: match ReduceOp::from_code(op) {
+            Some(ReduceOp::Max) => 0,
+            Some(ReduceOp::Sum) => 2,
+            _ => 1,
+        },
         count_include_pad: 0,
         down: Axis { extent: reduce, kernel: reduce, ..one },
         along: one,

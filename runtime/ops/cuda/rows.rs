@@ -35,7 +35,9 @@ struct LayerNorm {
     in_pitch: u32,
     out_pitch: u32,
     epsilon: f32,
+    about_zero: u32,
     activation: Activation,
+    reserved: u32,
 }
 
 /// `LrnRecord`.
@@ -74,7 +76,7 @@ pub fn softmax(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError
 
 /// Launches [`OpKind::LayerNorm`](crate::pack::OpKind::LayerNorm).
 pub fn layernorm(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let LayerNormParams { epsilon } = params(call.layer);
+    let LayerNormParams { epsilon, about_zero } = params(call.layer);
     let layernorm = LayerNorm {
         input: call.operands[0],
         out: call.out,
@@ -84,7 +86,9 @@ pub fn layernorm(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceErr
         in_pitch: call.inputs[0].pitch,
         out_pitch: call.output.pitch,
         epsilon,
+        about_zero,
         activation: call.layer.activation.for_kernels(),
+        reserved: 0,
     };
     let sizes = warps(call.slice.rows.into(), 1, call.multiprocessors);
     launch(queue, Function::LayerNorm, sizes, &layernorm)

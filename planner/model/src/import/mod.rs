@@ -10,6 +10,7 @@ mod array;
 mod attributes;
 mod blockers;
 mod builder;
+mod compose;
 mod context;
 mod data;
 mod error;

@@ -18,6 +18,7 @@ pub(super) fn function(op: &Op) -> Option<Activation> {
         Op::LeakyRelu { alpha } => (A::LeakyRelu, alpha, 0.0),
         Op::HardSigmoid { alpha, beta } => (A::HardSigmoid, alpha, beta),
         Op::Elu { alpha, beta } => (A::Elu, alpha, beta),
+        Op::Swish { alpha: 1.0 } => (A::Silu, 0.0, 0.0),
         Op::Swish { alpha } => (A::Swish, alpha, 0.0),
         Op::Shrink { lambda, bias } => (A::Shrink, lambda, bias),
         Op::ThresholdedRelu { alpha } => (A::ThresholdedRelu, alpha, 0.0),

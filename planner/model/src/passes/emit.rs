@@ -14,7 +14,10 @@ use crate::network::{Dense, Port, Weights};
 use crate::weights::{self, Panels};
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::CHAIN;
-use eyelet::pack::{self, Activation, BinaryOp, ConvParams, Encoding, OpKind, PoolParams, Tensor};
+use eyelet::pack::{
+    self, Activation, BinaryOp, BinaryParams, ConvParams, Encoding, LayerNormParams, OpKind,
+    PoolParams, ReduceOp, Tensor,
+};
 use std::collections::HashMap;
 
 /// A layer whose tensors are spelled out.
@@ -210,13 +213,15 @@ impl Emitter<'_> {
                 order.push(*axis);
                 self.simple(item, OpKind::Softmax, &order, [0; 24])
             }
-            Work::LayerNorm { epsilon, scale, shift } => {
-                self.layer_norm(item, *epsilon, scale, shift)
+            Work::LayerNorm { epsilon, about_zero, scale, shift } => {
+                let params =
+                    LayerNormParams { epsilon: *epsilon, about_zero: (*about_zero).into() };
+                self.layer_norm(item, params, scale, shift)
             }
             Work::Gather { linear } => self.gather(item, linear),
             Work::Binary { op } => self.binary(item, *op),
             Work::MatMul { scale } => self.mat_mul(item, *scale),
-            Work::Reduce { axes, keep } => self.reduce(item, axes, *keep),
+            Work::Reduce { op, axes, keep } => self.reduce(item, *op, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
             Work::Pad { begin, value, .. } => self.pad(item, begin, *value),
             Work::Split { axis, sizes } => self.split(item, *axis, sizes),
@@ -273,15 +278,40 @@ impl Emitter<'_> {
         self.layer(item, kind, [Some(input), None], output, params, Weights::None)
     }
 
+    pub fn is_gpu(&self) -> bool {
+        self.isa == Isa::Cuda
+    }
+
+    /// A layer that makes the squares of a tensor.
+    pub fn squares(&mut self, item: &Item, input: Tensor, output: Tensor) {
+        let params = BinaryParams { op: BinaryOp::Mul as u32, ..BinaryParams::default() };
+        self.out.layers.push(Draft {
+            name: format!("{}.squares", item.name),
+            kind: OpKind::Binary,
+            inputs: [Some(input); 2],
+            output,
+            activation: Activation::NONE,
+            params: pack::params_words(&params),
+            weights: Weights::None,
+            panels: 0,
+            panel_bytes: 0,
+            width: 0,
+        });
+    }
+
     /// Refuses what GPUs do not compute.
     fn check_gpu(&self, item: &Item, params: &[u32; 24], kind: OpKind) -> Result<(), PassError> {
         let function = item.activation.function().filter(|function| function.is_wide());
         let op = BinaryOp::from_code(params[0]).filter(|op| op.is_wide());
+        let fold = ReduceOp::from_code(params[3]).filter(|op| !op.on_gpu());
         let what = match (function, op) {
             _ if self.isa != Isa::Cuda => return Ok(()),
             (Some(function), _) => format!("{function:?}"),
             (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
-            _ => return Ok(()),
+            _ => match fold {
+                Some(fold) if kind == OpKind::Reduce => format!("the reduction {fold:?}"),
+                _ => return Ok(()),
+            },
         };
         Err(PassError::Unsupported {
             node: item.name.clone(),

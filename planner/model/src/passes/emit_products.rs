@@ -9,7 +9,7 @@ use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{
-    self, BinaryOp, BinaryParams, GatherParams, LayerNormParams, MatMulParams, OpKind,
+    self, BinaryOp, BinaryParams, GatherParams, LayerNormParams, MatMulParams, OpKind, ReduceOp,
     ReduceParams, Tensor,
 };
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Emitter<'_> {
     pub fn layer_norm(
         &mut self,
         item: &Item,
-        epsilon: f32,
+        params: LayerNormParams,
         scale: &[f64],
         shift: &[f64],
     ) -> Result<(), PassError> {
@@ -138,7 +138,7 @@ impl Emitter<'_> {
         let output = self.place(name, y, &order)?;
         let constants = scale.iter().chain(shift).map(|&value| value as f32).collect();
         let weights = Weights::Plain(Constant::Owned(Arc::new(constants)));
-        let params = pack::params_words(&LayerNormParams { epsilon });
+        let params = pack::params_words(&params);
         self.layer(item, OpKind::LayerNorm, [Some(input), None], output, params, weights)
     }
 
@@ -270,8 +270,14 @@ impl Emitter<'_> {
         Ok((tensor(node, row)?, fields))
     }
 
-    /// The mean over axes that are adjacent in memory, after a copy if they are not.
-    pub fn reduce(&mut self, item: &Item, axes: &[usize], keep: bool) -> Result<(), PassError> {
+    /// The reduction over axes that are adjacent in memory, after a copy if they are not.
+    pub fn reduce(
+        &mut self,
+        item: &Item,
+        op: ReduceOp,
+        axes: &[usize],
+        keep: bool,
+    ) -> Result<(), PassError> {
         let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
         let mut view = self.view(name, x)?;
         let shape = view.shape();
@@ -302,7 +308,17 @@ impl Emitter<'_> {
             dims,
             pitch: inner,
         };
-        let input = tensor(name, at(&view, fold4(&[outer, reduce, inner])))?;
+        let dims = fold4(&[outer, reduce, inner]);
+        let mut input = tensor(name, at(&view, dims))?;
+        let mut op = op;
+        if op.squares() && self.is_gpu() {
+            // GPUs have no reductions of squares.
+            let squares = self.allocate(&shape, &order);
+            let output = tensor(name, at(&squares, dims))?;
+            self.squares(item, input, output);
+            input = output;
+            op = if op == ReduceOp::SquareSum { ReduceOp::Sum } else { ReduceOp::Mean };
+        }
         let output = tensor(name, at(&result, fold4(&[outer, inner])))?;
         if !keep {
             let mut axis = 0;
@@ -316,6 +332,7 @@ impl Emitter<'_> {
             outer: field(name, "an extent", outer)?,
             reduce: field(name, "an extent", reduce)?,
             inner: field(name, "an extent", inner)?,
+            op: op as u32,
         };
         let params = pack::params_words(&params);
         self.layer(item, OpKind::Reduce, [Some(input), None], output, params, Weights::None)

@@ -8,7 +8,7 @@ use super::PassError;
 use super::arithmetic::{arithmetic, function};
 use super::program::{Builder, Program, Work};
 use crate::graph::{Graph, Node, Op, ValueId};
-use eyelet::pack::{BinaryOp, LrnParams};
+use eyelet::pack::{BinaryOp, LrnParams, ReduceOp};
 
 /// Fuses a graph.
 pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
@@ -75,7 +75,9 @@ impl Builder {
         match &node.op {
             Op::Conv { window, groups } => self.conv(node, window, *groups)?,
             Op::BatchNorm { epsilon } => self.batch_norm(node, *epsilon)?,
-            Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon),
+            Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, false),
+            Op::RmsNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, true),
+            Op::GroupNorm { groups, epsilon } => self.group_norm(node, *groups, *epsilon),
             Op::Gather => self.gather(node)?,
             Op::Concat { axis } => self.concat(node, *axis)?,
             Op::Split { axis, sizes } => {
@@ -92,9 +94,9 @@ impl Builder {
             }
             Op::GlobalAveragePool => {
                 let axes: Vec<usize> = (2..self.shape(x).len()).collect();
-                self.mean(name, x, y, axes, true);
+                self.reduce(name, ReduceOp::Mean, x, y, axes, true);
             }
-            Op::ReduceMean { axes, keep } => self.mean(name, x, y, axes.clone(), *keep),
+            Op::Reduce { op, axes, keep } => self.reduce(name, *op, x, y, axes.clone(), *keep),
             Op::Gemm { alpha, beta, trans_a, trans_b } => {
                 self.gemm(node, *alpha, *beta, *trans_a, *trans_b)?;
             }

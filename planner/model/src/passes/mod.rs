@@ -27,6 +27,7 @@ mod emit_products;
 mod emit_values;
 mod fuse;
 mod gaps;
+mod group_norm;
 mod home;
 mod norms;
 mod partition;

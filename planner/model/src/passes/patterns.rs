@@ -1,11 +1,16 @@
 //! Patterns: operators that exporters write out as several nodes become one again.
 //!
 //! - GELU, `x/2 · (1 + erf(x/√2))`, and its approximation by tanh, whatever the order of the factors;
-//! - layer normalisation, `(x - mean) / √(variance + epsilon)`; scale and shift follow by fusion.
+//! - layer normalisation, `(x - mean) / √(variance + epsilon)`, and without the mean, `x / √(mean square + epsilon)`,
+//!   divided or times the reciprocal; scale and shift follow by fusion;
+//! - softplus, `ln(1 + eˣ)`; Mish, `x · tanh(softplus(x))`; `x · sigmoid(alpha · x)`;
+//! - the hard functions made of a clip, `clip(x + 3, 0, 6) / 6` and x times that.
 //!
-//! Only what the last node reads is looked at; nodes that nobody reads any more go.
+//! [`group_norm`] has group normalisation by reshaping. Only what the last node reads is looked at; nodes that nobody reads any more go.
 
+use super::group_norm;
 use crate::graph::{Graph, Op, ValueId};
+use eyelet::pack::ReduceOp;
 
 /// How far apart constants may be that mean the same, relatively.
 const ROUNDING: f64 = 1e-5;
@@ -22,9 +27,14 @@ pub(super) fn recognise(graph: &Graph) -> Graph {
     let mut result = graph.clone();
     for node in &mut result.nodes {
         let y = node.outputs[0];
+        let norm = || matcher.layer_norm(y).or_else(|| matcher.rms_norm(y));
         let found = match node.op {
-            Op::Mul => matcher.gelu(y),
-            Op::Div => matcher.layer_norm(y),
+            Op::Mul => {
+                let gated = || matcher.gelu(y).or_else(|| matcher.gated(y));
+                gated().or_else(|| matcher.hard(y)).or_else(norm)
+            }
+            Op::Div => norm().or_else(|| matcher.hard(y)),
+            Op::Log => matcher.softplus(y),
             _ => None,
         };
         if let Some((op, x)) =
@@ -34,6 +44,8 @@ pub(super) fn recognise(graph: &Graph) -> Graph {
             node.inputs = vec![Some(x)];
         }
     }
+    drop_unread(&mut result);
+    group_norm::join(&mut result);
     drop_unread(&mut result);
     result
 }
@@ -58,6 +70,9 @@ struct Product {
     factor: f64,
     values: Vec<ValueId>,
 }
+
+/// What is over a root: x, and of √(a + epsilon) both.
+type Over = (ValueId, ValueId, f64);
 
 struct Matcher<'a> {
     graph: &'a Graph,
@@ -190,20 +205,20 @@ impl<'a> Matcher<'a> {
     /// The mean over which axes makes a value, and of what.
     fn mean(&self, value: ValueId) -> Option<(ValueId, &'a [usize])> {
         match self.made(value)? {
-            (Op::ReduceMean { axes, keep: true }, inputs) => Some((inputs[0], axes)),
+            (Op::Reduce { op: ReduceOp::Mean, axes, keep: true }, inputs) => {
+                Some((inputs[0], axes))
+            }
             _ => None,
         }
     }
 
     /// `y = (x - mean) / √(mean of squares of that + epsilon)`.
     fn layer_norm(&self, y: ValueId) -> Option<(Op, ValueId)> {
-        let (Op::Div, inputs) = self.made(y)? else { return None };
-        let (difference, root) = (inputs[0], inputs[1]);
+        self.over_roots(y).into_iter().find_map(|over| self.layer_norm_of(over))
+    }
+
+    fn layer_norm_of(&self, (difference, variance, epsilon): Over) -> Option<(Op, ValueId)> {
         let (x, axes) = self.difference(difference)?;
-        let (Op::Sqrt, inputs) = self.made(root)? else { return None };
-        let variance = self.sum_with(inputs[0], |operand| self.number(operand).is_some())?;
-        let (Op::Add, operands) = self.made(inputs[0])? else { return None };
-        let epsilon = operands.iter().find_map(|&operand| self.number(operand))?;
         let (square, over) = self.mean(variance)?;
         let (Op::Mul, factors) = self.made(square)? else { return None };
         let same = factors
@@ -214,6 +229,93 @@ impl<'a> Matcher<'a> {
         let trailing = !axes.is_empty() && axes.iter().copied().eq(axis..rank);
         (same && over == axes && trailing)
             .then_some((Op::LayerNorm { axis, epsilon: epsilon as f32 }, x))
+    }
+
+    /// `y = x / √(mean of squares of x + epsilon)`.
+    fn rms_norm(&self, y: ValueId) -> Option<(Op, ValueId)> {
+        self.over_roots(y).into_iter().find_map(|(x, mean, epsilon)| {
+            let (square, axes) = self.mean(mean)?;
+            let (Op::Mul, factors) = self.made(square)? else { return None };
+            let rank = self.graph.values[x].shape.len();
+            let axis = rank.checked_sub(axes.len())?;
+            let trailing = !axes.is_empty() && axes.iter().copied().eq(axis..rank);
+            (factors == [x, x] && trailing)
+                .then_some((Op::RmsNorm { axis, epsilon: epsilon as f32 }, x))
+        })
+    }
+
+    /// What a value may be over a root, divided by it or times its reciprocal.
+    fn over_roots(&self, y: ValueId) -> Vec<Over> {
+        let over = |x: ValueId, root: ValueId| {
+            let (Op::Sqrt, inputs) = self.made(root)? else { return None };
+            let mean = self.sum_with(inputs[0], |operand| self.number(operand).is_some())?;
+            let (Op::Add, operands) = self.made(inputs[0])? else { return None };
+            let epsilon = operands.iter().find_map(|&operand| self.number(operand))?;
+            Some((x, mean, epsilon))
+        };
+        let reciprocal = |value: ValueId| match self.made(value)? {
+            (Op::Div, inputs) if self.one(inputs[0]) => Some(inputs[1]),
+            _ => None,
+        };
+        let found = match self.made(y) {
+            Some((Op::Div, inputs)) => vec![over(inputs[0], inputs[1])],
+            Some((Op::Mul, inputs)) if inputs.len() == 2 => {
+                let times = |x, factor| over(x, reciprocal(factor)?);
+                vec![times(inputs[0], inputs[1]), times(inputs[1], inputs[0])]
+            }
+            _ => vec![],
+        };
+        found.into_iter().flatten().collect()
+    }
+
+    /// `y = ln(1 + eˣ)`.
+    fn softplus(&self, y: ValueId) -> Option<(Op, ValueId)> {
+        let (Op::Log, inputs) = self.made(y)? else { return None };
+        let power = self.sum_with(inputs[0], |operand| self.one(operand))?;
+        let (Op::Exp, inputs) = self.made(power)? else { return None };
+        Some((Op::Softplus, inputs[0]))
+    }
+
+    /// `y = x · tanh(softplus(x))`, or `x · sigmoid(alpha · x)`.
+    fn gated(&self, y: ValueId) -> Option<(Op, ValueId)> {
+        let (Op::Mul, inputs) = self.made(y)? else { return None };
+        let &[a, b] = &inputs[..] else { return None };
+        [(a, b), (b, a)].into_iter().find_map(|(x, gate)| match self.made(gate)? {
+            (Op::Tanh, inputs) => {
+                let inner = match self.made(inputs[0])? {
+                    (Op::Softplus, inputs) => inputs[0],
+                    _ => self.softplus(inputs[0])?.1,
+                };
+                (inner == x).then_some((Op::Mish, x))
+            }
+            (Op::Sigmoid, inputs) => {
+                let inner = self.product(inputs[0], Some(x));
+                // With alpha 1 fusion knows who else reads the gate.
+                let scaled = inner.values == [x] && inner.factor != 1.0;
+                scaled.then_some((Op::Swish { alpha: inner.factor as f32 }, x))
+            }
+            _ => None,
+        })
+    }
+
+    /// `y = clip(x + 3, 0, 6) / 6`, or x times that.
+    fn hard(&self, y: ValueId) -> Option<(Op, ValueId)> {
+        let product = self.product(y, None);
+        let clipped = |value: ValueId| match self.made(value)? {
+            (Op::Clip { min: 0.0, max: 6.0 }, inputs) => {
+                self.sum_with(inputs[0], |operand| self.number(operand) == Some(3.0))
+            }
+            _ => None,
+        };
+        let x = product.values.iter().find_map(|&value| clipped(value))?;
+        let product = self.product(y, Some(x));
+        let gates = product.values.iter().filter(|&&value| clipped(value) == Some(x)).count();
+        let op = match (product.values.len(), product.values.contains(&x)) {
+            (1, false) => Op::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 },
+            (2, true) => Op::HardSwish,
+            _ => return None,
+        };
+        (gates == 1 && near(product.factor, 1.0 / 6.0)).then_some((op, x))
     }
 
     /// `x` and the axes, of a value that is x less its mean over them.

@@ -4,7 +4,7 @@
 use super::PassError;
 use super::affine::Linear;
 use crate::graph::{Constant, Graph, Value, ValueId, Window};
-use eyelet::pack::{Activation, ActivationKind, BinaryOp, LrnParams};
+use eyelet::pack::{Activation, ActivationKind, BinaryOp, LrnParams, ReduceOp};
 use std::sync::Arc;
 
 /// A graph after fusion.
@@ -68,6 +68,7 @@ pub(super) enum Work {
     /// Over the last axis.
     LayerNorm {
         epsilon: f32,
+        about_zero: bool,
         scale: Vec<f64>,
         shift: Vec<f64>,
     },
@@ -75,8 +76,9 @@ pub(super) enum Work {
     Gather {
         linear: Linear,
     },
-    /// Mean over axes.
+    /// Over axes.
     Reduce {
+        op: ReduceOp,
         axes: Vec<usize>,
         keep: bool,
     },
@@ -113,6 +115,7 @@ impl Item {
                     | Work::Rows { .. }
                     | Work::Binary { .. }
                     | Work::LayerNorm { .. }
+                    | Work::Reduce { .. }
             )
     }
 

@@ -1,10 +1,11 @@
-//! Convolution and pooling, the paddings that join them, and means that are pools.
+//! Convolution and pooling, the paddings that join them, and reductions that are pools.
 
 use super::PassError;
 use super::affine::{Linear, point};
 use super::fuse::{input, unsupported};
 use super::program::{Builder, Work};
 use crate::graph::{Node, ValueId, Window};
+use eyelet::pack::{BinaryOp, ReduceOp};
 
 impl Builder {
     pub fn conv(&mut self, node: &Node, window: &Window, groups: usize) -> Result<(), PassError> {
@@ -106,21 +107,36 @@ impl Builder {
         self.push(name, Work::Pool { average, window, count_include_pad }, &[x], &[y]);
     }
 
-    /// The mean over axes: a pool with the whole image as window where it is one.
-    pub fn mean(&mut self, name: &str, x: ValueId, y: ValueId, axes: Vec<usize>, keep: bool) {
+    /// A reduction over axes: a pool with the whole image as window where it is one.
+    pub fn reduce(
+        &mut self,
+        name: &str,
+        op: ReduceOp,
+        x: ValueId,
+        y: ValueId,
+        axes: Vec<usize>,
+        keep: bool,
+    ) {
         let shape = self.shape(x).to_vec();
+        let average = op == ReduceOp::Mean;
         if axes.iter().all(|&axis| shape[axis] == 1) {
-            self.push(name, Work::Reshape, &[x], &[y]);
-        } else if shape.len() == 4 && axes == [2, 3] {
+            let mut one = x;
+            if op.squares() {
+                self.read(x);
+                one = self.temporary(name, &shape);
+                self.push(name, Work::Binary { op: BinaryOp::Mul }, &[x, x], &[one]);
+            }
+            self.push(name, Work::Reshape, &[one], &[y]);
+        } else if shape.len() == 4 && axes == [2, 3] && (average || op == ReduceOp::Max) {
             let window = Window { kernel: [shape[2], shape[3]], ..point() };
-            let work = Work::Pool { average: true, window, count_include_pad: false };
+            let work = Work::Pool { average, window, count_include_pad: false };
             let pooled = if keep { y } else { self.temporary(name, &[shape[0], shape[1], 1, 1]) };
             self.push(name, work, &[x], &[pooled]);
             if !keep {
                 self.push(name, Work::Reshape, &[pooled], &[y]);
             }
         } else {
-            self.push(name, Work::Reduce { axes, keep }, &[x], &[y]);
+            self.push(name, Work::Reduce { op, axes, keep }, &[x], &[y]);
         }
     }
 }

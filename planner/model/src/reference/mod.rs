@@ -13,8 +13,9 @@ mod tests;
 mod window;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
+use eyelet::pack::ReduceOp;
 pub use pointwise::erf;
-pub(crate) use pointwise::outer;
+use pointwise::outer;
 use std::borrow::Cow;
 
 /// A tensor that is read.
@@ -119,9 +120,9 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         }
         Op::GlobalAveragePool => {
             let axes: Vec<usize> = (2..input(0).shape.len()).collect();
-            normalise::mean(input(0), &axes)
+            normalise::reduce(ReduceOp::Mean, input(0), &axes)
         }
-        Op::ReduceMean { axes, .. } => normalise::mean(input(0), axes),
+        Op::Reduce { op, axes, .. } => normalise::reduce(*op, input(0), axes),
         Op::BatchNorm { epsilon } => {
             let parameters = [1, 2, 3, 4].map(|index| input(index).data);
             normalise::batch_norm(f64::from(*epsilon), input(0), parameters)
@@ -150,6 +151,14 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::LayerNorm { axis, epsilon } => {
             let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
             normalise::layer_norm(f64::from(*epsilon), input(0), *axis, scale, shift)
+        }
+        Op::RmsNorm { axis, epsilon } => {
+            let scale = optional(1).map(|tensor| tensor.data);
+            normalise::rms_norm(f64::from(*epsilon), input(0), *axis, scale)
+        }
+        Op::GroupNorm { groups, epsilon } => {
+            let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
+            normalise::group_norm(f64::from(*epsilon), input(0), *groups, scale, shift)
         }
         Op::Gather => layout::gather(input(0), input(1)),
         Op::Clip { .. }

@@ -1,19 +1,35 @@
 //! Normalisation and reduction.
 
-use super::{Tensor, each_index, offset};
+use super::{Tensor, each_index, offset, outer};
+use eyelet::pack::ReduceOp;
 
-/// Means over axes. Whether these stay with extent 1 makes no difference to the data.
-pub(super) fn mean(x: Tensor<'_>, axes: &[usize]) -> Vec<f64> {
+/// Reductions over axes. Whether these stay with extent 1 makes no difference to the data.
+pub(super) fn reduce(op: ReduceOp, x: Tensor<'_>, axes: &[usize]) -> Vec<f64> {
     let mut shape = x.shape.to_vec();
     axes.iter().for_each(|&axis| shape[axis] = 1);
-    let mut sums = vec![0.0; shape.iter().product()];
+    let start = match op {
+        ReduceOp::Max => f64::NEG_INFINITY,
+        ReduceOp::Min => f64::INFINITY,
+        ReduceOp::Product => 1.0,
+        _ => 0.0,
+    };
+    let mut results = vec![start; shape.iter().product()];
     let mut data = x.data.iter();
     each_index(x.shape, |index| {
         let kept = index.iter().zip(&shape).map(|(&at, &e)| if e == 1 { 0 } else { at });
-        sums[offset(&shape, kept)] += data.next().expect("as many elements as indices");
+        let result = &mut results[offset(&shape, kept)];
+        let x = *data.next().expect("as many elements as indices");
+        match op {
+            ReduceOp::Mean | ReduceOp::Sum => *result += x,
+            ReduceOp::Max => *result = outer(*result, x, true),
+            ReduceOp::Min => *result = outer(*result, x, false),
+            ReduceOp::Product => *result *= x,
+            ReduceOp::SquareSum | ReduceOp::SquareMean => *result += x * x,
+        }
     });
-    let count = x.data.len() / sums.len();
-    sums.iter().map(|sum| sum / count as f64).collect()
+    let mean = matches!(op, ReduceOp::Mean | ReduceOp::SquareMean);
+    let count = if mean { (x.data.len() / results.len()) as f64 } else { 1.0 };
+    results.iter().map(|result| result / count).collect()
 }
 
 pub(super) fn batch_norm(
@@ -48,6 +64,44 @@ pub(super) fn layer_norm(
         }));
     }
     result
+}
+
+/// Mean square 1 over all axes from one on, then a scale.
+pub(super) fn rms_norm(
+    epsilon: f64,
+    x: Tensor<'_>,
+    axis: usize,
+    scale: Option<&[f64]>,
+) -> Vec<f64> {
+    let length: usize = x.shape[axis..].iter().product();
+    let mut result = Vec::with_capacity(x.data.len());
+    for row in x.data.chunks(length) {
+        let square = row.iter().map(|x| x * x).sum::<f64>() / length as f64;
+        let root = (square + epsilon).sqrt();
+        let scaled = |(at, x): (usize, &f64)| x / root * scale.map_or(1.0, |scale| scale[at]);
+        result.extend(row.iter().enumerate().map(scaled));
+    }
+    result
+}
+
+/// Mean 0 and variance 1 over groups of channels, then scale and shift of each channel.
+pub(super) fn group_norm(
+    epsilon: f64,
+    x: Tensor<'_>,
+    groups: usize,
+    scale: Option<&[f64]>,
+    shift: Option<&[f64]>,
+) -> Vec<f64> {
+    let (channels, plane) = (x.shape[1], x.shape[2..].iter().product::<usize>());
+    let length = channels / groups * plane;
+    let folded = [x.shape[0] * groups, length];
+    let normal = layer_norm(epsilon, Tensor { shape: &folded, data: x.data }, 1, None, None);
+    let scaled = normal.iter().enumerate().map(|(at, x)| {
+        let channel = at / plane % channels;
+        let (scale, shift) = (scale.map(|scale| scale[channel]), shift.map(|shift| shift[channel]));
+        x * scale.unwrap_or(1.0) + shift.unwrap_or(0.0)
+    });
+    scaled.collect()
 }
 
 /// Softmax over one axis, or over all axes from it on.

@@ -71,7 +71,7 @@ fn softplus(x: f64) -> f64 {
 }
 
 /// The larger of two numbers, or the smaller; NaN if one is.
-pub(crate) fn outer(a: f64, b: f64, most: bool) -> f64 {
+pub(super) fn outer(a: f64, b: f64, most: bool) -> f64 {
     match a.partial_cmp(&b) {
         None => f64::NAN,
         Some(Ordering::Less) if most => b,

@@ -164,7 +164,7 @@ fn normalisation() {
     assert_eq!(compute(lrn(2), &[(&shape, &x)], &shape), [1.0 / 6.0, 2.0 / 14.0, 3.0 / 10.0]);
 
     let x = counted(8);
-    let mean = |axes: &[usize]| Op::ReduceMean { axes: axes.into(), keep: false };
+    let mean = |axes: &[usize]| Op::Reduce { op: ReduceOp::Mean, axes: axes.into(), keep: false };
     assert_eq!(compute(mean(&[0, 2]), &[(&[2, 2, 2], &x)], &[2]), [3.5, 5.5]);
     assert_eq!(compute(mean(&[1]), &[(&[2, 2, 2], &x)], &[2, 2]), [2.0, 3.0, 6.0, 7.0]);
 }

@@ -2,6 +2,7 @@
 
 use super::{Net, window};
 use crate::graph::{Op, ValueId};
+use eyelet::pack::ReduceOp;
 
 /// One decision of the generator: which operation, on which values, with which sizes.
 pub type Draw = (u8, u8, u8, u8);
@@ -137,7 +138,11 @@ fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
                 1 => {
                     let mut out = shape.clone();
                     out[axis] = 1;
-                    net.node(Op::ReduceMean { axes: vec![axis], keep: true }, &[x], &out)
+                    net.node(
+                        Op::Reduce { op: ReduceOp::Mean, axes: vec![axis], keep: true },
+                        &[x],
+                        &out,
+                    )
                 }
                 _ => {
                     let (mut begin, mut end) = (vec![0; shape.len()], vec![0; shape.len()]);

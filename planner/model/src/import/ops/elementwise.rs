@@ -9,7 +9,6 @@ use super::super::types::{self, limits, truncated, wide, wrap};
 use super::Reduction;
 use super::folded::only_folded;
 use crate::graph::{Op, ValueId};
-use crate::reference::outer;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -391,9 +390,12 @@ fn computed_exponent(
     cx.emit(Op::Pow, vec![Some(base), Some(exponent)], shape)
 }
 
-/// Folds the reduction of a constant to a product, sum, minimum or maximum.
+/// The reduction to a product, sum, minimum or maximum; of integers it is folded.
 pub(super) fn reduce(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let data = cx.input(0, "data")?;
+    if matches!(data, Operand::Float(..)) {
+        return super::reduction::reduce(cx);
+    }
     let shape = cx.shape_of(&data);
     let from_input = cx.opset >= 18 || (cx.proto.op_type == "ReduceSum" && cx.opset >= 13);
     let Some(Reduction { axes, shape: reduced }) = super::reduced(cx, from_input, &shape)? else {
@@ -414,16 +416,6 @@ pub(super) fn reduce(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             let result = numbers.reduce(&axes, start, function).map(|value| wrap(kind, value));
             vec![Operand::integers(kind, result.reshape(reduced))]
         }
-        Operand::Float(kind, value) => {
-            let array = cx.builder.array(value)?.ok_or_else(only_folded)?;
-            let (start, function): (f64, fn(f64, f64) -> f64) = match operator {
-                "ReduceProd" => (1.0, |a, b| a * b),
-                "ReduceSum" => (0.0, |a, b| a + b),
-                "ReduceMin" => (f64::INFINITY, |a, b| outer(a, b, false)),
-                _ => (f64::NEG_INFINITY, |a, b| outer(a, b, true)),
-            };
-            cx.folded(kind, array.reduce(&axes, start, function).reshape(reduced))
-        }
-        Operand::Whole(..) => return Err(super::whole()),
+        Operand::Float(..) | Operand::Whole(..) => return Err(super::whole()),
     })
 }

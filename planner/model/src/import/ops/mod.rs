@@ -1,5 +1,6 @@
 //! The operators: from a node of the model, with shapes inferred, to nodes of the graph or constants.
 
+mod attention;
 mod cast;
 mod cut;
 mod elementwise;
@@ -7,7 +8,9 @@ mod folded;
 mod layout;
 mod linear;
 mod normalise;
+mod norms;
 mod pointwise;
+mod reduction;
 mod resize;
 mod window;
 
@@ -100,8 +103,18 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "BatchNormalization" => normalise::batch_norm,
         "LRN" => normalise::lrn,
         "Softmax" => normalise::softmax,
-        "LayerNormalization" => normalise::layer_norm,
-        "ReduceMean" => normalise::reduce_mean,
+        "LogSoftmax" => norms::log_softmax,
+        "LayerNormalization" => norms::layer,
+        "RMSNormalization" => norms::rms,
+        "InstanceNormalization" => norms::instance,
+        "GroupNormalization" => norms::group,
+        "MeanVarianceNormalization" => norms::mean_variance,
+        "LpNormalization" => reduction::lp_normalization,
+        "GlobalLpPool" => reduction::global_lp_pool,
+        "ReduceMean" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum"
+        | "ReduceLogSumExp" => reduction::reduce,
+        "Attention" => attention::attention,
+        "RotaryEmbedding" => attention::rotary,
 
         "Concat" => layout::concat,
         "Split" => cut::split,

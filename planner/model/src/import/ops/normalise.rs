@@ -1,11 +1,10 @@
-//! Normalisation and reduction.
+//! Normalisation by constants, and softmax.
 
-use super::super::array::broadcast;
 use super::super::attributes::size;
 use super::super::builder::Operand;
 use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
-use crate::graph::Op;
+use crate::graph::{Op, ValueId};
 
 pub(super) fn batch_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let attributes = cx.attributes();
@@ -23,7 +22,7 @@ pub(super) fn batch_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
     };
     let mut inputs = vec![Some(x)];
     for (at, role) in ["scale", "bias", "mean", "variance"].into_iter().enumerate() {
-        let value = cx.weights(at + 1, role)?;
+        let value = cx.float(at + 1, role)?;
         if cx.shape(value) != [channels] {
             return Err(NodeProblem::shape(format!(
                 "`{role}` has the shape {:?}, but there are {channels} channels",
@@ -33,6 +32,10 @@ pub(super) fn batch_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
         inputs.push(Some(value));
     }
     let epsilon = attributes.float_or("epsilon", 1e-5)?;
+    let values: Vec<ValueId> = inputs[1..].iter().copied().flatten().collect();
+    if values.iter().any(|&value| cx.builder.graph.values[value].constant.is_none()) {
+        return super::norms::batch(cx, x, &values, epsilon);
+    }
     cx.emit(Op::BatchNorm { epsilon }, inputs, shape)
 }
 
@@ -54,41 +57,6 @@ pub(super) fn lrn(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
     cx.emit(op, vec![Some(x)], shape)
 }
 
-/// Scale and shift may have any shape that broadcasts to the axes that are normalised.
-pub(super) fn layer_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let x = cx.float(0, "x")?;
-    let shape = cx.shape(x);
-    let attributes = cx.attributes();
-    let axis = axis(attributes.int_or("axis", -1)?, shape.len())?;
-    let epsilon = attributes.float_or("epsilon", 1e-5)?;
-    let mut inputs = vec![Some(x)];
-    for (index, role) in [(1, "scale"), (2, "bias")] {
-        let Some(value) = cx.optional_weights(index, role)? else {
-            inputs.push(None);
-            continue;
-        };
-        let own = cx.shape(value);
-        let normalised = &shape[axis..];
-        if broadcast(&own, normalised).as_deref() != Some(normalised) {
-            return Err(NodeProblem::shape(format!(
-                "`{role}` has the shape {own:?}, but normalised are {normalised:?}"
-            )));
-        }
-        let value = match own == normalised {
-            true => value,
-            false => {
-                cx.charge_for(normalised, size_of::<f32>())?;
-                let array = cx.builder.array(value)?.ok_or(NodeProblem::Missing { index, role })?;
-                let name = format!("{}/{role}", cx.name);
-                let kind = cx.kind();
-                cx.builder.constant(name, kind, array.expand(normalised.to_vec()))
-            }
-        };
-        inputs.push(Some(value));
-    }
-    cx.emit(Op::LayerNorm { axis, epsilon }, inputs, shape)
-}
-
 pub(super) fn softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.float(0, "input")?;
     let shape = cx.shape(x);
@@ -101,14 +69,4 @@ pub(super) fn softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
     let axis = axis(given, shape.len())?;
     let flat = old && shape[axis + 1..].iter().any(|&extent| extent != 1);
     cx.emit(Op::Softmax { axis, flat }, vec![Some(x)], shape)
-}
-
-pub(super) fn reduce_mean(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let x = cx.float(0, "data")?;
-    let shape = cx.shape(x);
-    let Some(reduction) = super::reduced(cx, cx.opset >= 18, &shape)? else {
-        return Ok(vec![cx.input(0, "data")?]);
-    };
-    let keep = cx.attributes().flag("keepdims", true)?;
-    cx.emit(Op::ReduceMean { axes: reduction.axes, keep }, vec![Some(x)], reduction.shape)
 }

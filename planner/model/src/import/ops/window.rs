@@ -7,6 +7,7 @@ use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use crate::graph::{Op, ValueId, Window};
+use eyelet::pack::ReduceOp;
 
 /// How far a window reaches: `(kernel - 1) · dilation + 1`.
 fn reach(window: &Window, axis: usize) -> usize {
@@ -236,7 +237,7 @@ pub(super) fn global_average(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, N
     }
     let op = match shape.len() {
         4 => Op::GlobalAveragePool,
-        rank => Op::ReduceMean { axes: (2..rank).collect(), keep: true },
+        rank => Op::Reduce { op: ReduceOp::Mean, axes: (2..rank).collect(), keep: true },
     };
     shape[2..].fill(1);
     cx.emit(op, vec![Some(x)], shape)

@@ -5,6 +5,7 @@ mod errors;
 mod layout;
 mod memory;
 mod mutations;
+mod norms;
 mod operators;
 mod structure;
 mod transformers;

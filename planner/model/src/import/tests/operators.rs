@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::Window;
+use eyelet::pack::ReduceOp;
 
 fn window(kernel: [usize; 2], stride: [usize; 2], pads: [usize; 4]) -> Window {
     let [top, left, bottom, right] = pads;
@@ -123,7 +124,10 @@ fn global_average() {
     assert_eq!(only(&model), (Op::GlobalAveragePool, vec![1, 2, 1, 1]));
     assert_eq!(model.run(), [1.5, 3.5]);
     let model = single(9, "GlobalAveragePool", &[1, 2, 2], "x", vec![]);
-    assert_eq!(only(&model), (Op::ReduceMean { axes: vec![2], keep: true }, vec![1, 2, 1]));
+    assert_eq!(
+        only(&model),
+        (Op::Reduce { op: ReduceOp::Mean, axes: vec![2], keep: true }, vec![1, 2, 1])
+    );
 }
 
 #[test]
@@ -276,7 +280,7 @@ fn softmax_is_flat_before_opset_13() {
 
 #[test]
 fn reduce_mean_takes_axes_from_attribute_or_input() {
-    let mean = |axes: &[usize], keep| Op::ReduceMean { axes: axes.into(), keep };
+    let mean = |axes: &[usize], keep| Op::Reduce { op: ReduceOp::Mean, axes: axes.into(), keep };
     let attributes = vec![ints("axes", &[-1, 1]), int("keepdims", 0)];
     let model = single(13, "ReduceMean", &[2, 3, 4], "x", attributes);
     assert_eq!(only(&model), (mean(&[1, 2], false), vec![2]));

@@ -339,6 +339,7 @@ impl Machine<'_> {
         let result = indices(output.dims).map(|[a, b, c, d]| {
             let row = || (0..width).map(|d| self.read(x, [a, b, c, d]));
             let mean = row().sum::<f64>() / width as f64;
+            let mean = if p.about_zero == 1 { 0.0 } else { mean };
             let variance = row().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
             let normal =
                 (self.read(x, [a, b, c, d]) - mean) / (variance + f64::from(p.epsilon)).sqrt();
@@ -407,7 +408,17 @@ impl Machine<'_> {
         (0..outer * inner)
             .map(|i| {
                 let first = i / inner * reduce * inner + i % inner;
-                (0..reduce).map(|r| data[first + r * inner]).sum::<f64>() / reduce as f64
+                let terms = (0..reduce).map(|r| data[first + r * inner]);
+                let squares = terms.clone().map(|x| x * x).sum::<f64>();
+                match ReduceOp::from_code(p.op).unwrap() {
+                    ReduceOp::Mean => terms.sum::<f64>() / reduce as f64,
+                    ReduceOp::Sum => terms.sum(),
+                    ReduceOp::Max => terms.fold(f64::MIN, f64::max),
+                    ReduceOp::Min => terms.fold(f64::MAX, f64::min),
+                    ReduceOp::Product => terms.product(),
+                    ReduceOp::SquareSum => squares,
+                    ReduceOp::SquareMean => squares / reduce as f64,
+                }
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use OpKind::*;
-use eyelet::pack::{CopyParams, params};
+use eyelet::pack::{CopyParams, ReduceOp, params};
 
 fn buffers(network: &Network) -> usize {
     network.buffers.len()
@@ -371,7 +371,11 @@ fn means_and_softmax_over_any_axes() {
                 let shape: Vec<usize> = (shape.into_iter())
                     .map(|(axis, extent)| if axes.contains(&axis) { 1 } else { extent })
                     .collect();
-                let y = net.node(Op::ReduceMean { axes: axes.to_vec(), keep }, &[x], &shape);
+                let y = net.node(
+                    Op::Reduce { op: ReduceOp::Mean, axes: axes.to_vec(), keep },
+                    &[x],
+                    &shape,
+                );
                 net.check(y);
             }
         }
@@ -437,7 +441,11 @@ fn arithmetic_of_many_axes() {
             own[axis] = 1;
             let constant = net.constant(&own);
             let sum = net.same(Op::Add, &[x, constant]);
-            let mean = net.node(Op::ReduceMean { axes: vec![axis], keep: true }, &[y], &own);
+            let mean = net.node(
+                Op::Reduce { op: ReduceOp::Mean, axes: vec![axis], keep: true },
+                &[y],
+                &own,
+            );
             let difference = net.same(Op::Sub, &[sum, mean]);
             net.output(difference);
         }
@@ -495,7 +503,7 @@ fn outputs_that_are_constant() {
 #[test]
 fn scalars_that_flow() {
     let (mut net, x) = Net::input(&[3]);
-    let mean = net.node(Op::ReduceMean { axes: vec![0], keep: false }, &[x], &[]);
+    let mean = net.node(Op::Reduce { op: ReduceOp::Mean, axes: vec![0], keep: false }, &[x], &[]);
     let c = net.constant(&[]);
     let y = net.node(Op::Mul, &[mean, c], &[]);
     net.check(y);

@@ -7,6 +7,7 @@ mod fusion;
 mod interpret;
 mod layout;
 mod models;
+mod norms;
 mod range;
 mod transformers;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::attention;
-use eyelet::pack::{ActivationKind, BinaryOp, BinaryParams, params};
+use eyelet::pack::{ActivationKind, BinaryOp, BinaryParams, ReduceOp, params};
 
 impl Net {
     /// Layer normalisation over the last axis in seven nodes, scale and shift in two.
@@ -12,7 +12,11 @@ impl Net {
         let axes = vec![shape.len()];
         shape.push(1);
         let mean = |net: &mut Self, x| {
-            net.node(Op::ReduceMean { axes: axes.clone(), keep: true }, &[x], &shape)
+            net.node(
+                Op::Reduce { op: ReduceOp::Mean, axes: axes.clone(), keep: true },
+                &[x],
+                &shape,
+            )
         };
         let average = mean(self, x);
         let difference = self.same(Op::Sub, &[x, average]);
@@ -181,10 +185,15 @@ fn layer_norm_in_every_form_is_one_layer() {
 #[test]
 fn a_norm_whose_parts_others_read_stays_right() {
     let (mut net, x) = Net::input(&[1, 5, 12]);
-    let mean = net.node(Op::ReduceMean { axes: vec![2], keep: true }, &[x], &[1, 5, 1]);
+    let mean =
+        net.node(Op::Reduce { op: ReduceOp::Mean, axes: vec![2], keep: true }, &[x], &[1, 5, 1]);
     let difference = net.same(Op::Sub, &[x, mean]);
     let square = net.same(Op::Mul, &[difference, difference]);
-    let variance = net.node(Op::ReduceMean { axes: vec![2], keep: true }, &[square], &[1, 5, 1]);
+    let variance = net.node(
+        Op::Reduce { op: ReduceOp::Mean, axes: vec![2], keep: true },
+        &[square],
+        &[1, 5, 1],
+    );
     let sum = net.with(Op::Add, variance, 1e-3);
     let root = net.same(Op::Sqrt, &[sum]);
     let y = net.same(Op::Div, &[difference, root]);
