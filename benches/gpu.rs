@@ -83,7 +83,7 @@ fn layer<P: bytemuck::Pod>(kind: OpKind, shape: &Shape, k: u32, params: &P) -> L
     let panels = shape.groups * (shape.outputs / shape.groups).div_ceil(PANEL);
     Layer {
         kind: kind as u32,
-        inputs: [0, NONE],
+        inputs: [0, NONE, NONE],
         output: 1,
         activation: Activation::default(),
         panels,
@@ -122,7 +122,7 @@ fn algorithms(shape: &Shape, tensors: &[Tensor; 2], multiprocessors: u32) -> Vec
             layers.push((name, layer(OpKind::Winograd, shape, k, &params)));
         }
     }
-    let inputs = [tensors[0], Tensor::zeroed()];
+    let inputs = [tensors[0], Tensor::zeroed(), Tensor::zeroed()];
     let algorithm = |(name, layer): (&'static str, Layer)| {
         let slice = Slice { first: 0, count: layer.panels, row: 0, rows, ..Slice::default() };
         let buffers = [0, 1].map(|i| 4 * tensors[i].rows() * u64::from(tensors[i].pitch));
@@ -187,9 +187,9 @@ impl<'c> Case<'c> {
     ) -> Result<(), Box<dyn Error>> {
         let call = Call {
             layer: &algorithm.layer,
-            inputs: [self.tensors[0], Tensor::zeroed()],
+            inputs: [self.tensors[0], Tensor::zeroed(), Tensor::zeroed()],
             output: self.tensors[1],
-            operands: [self.input.address(), 0],
+            operands: [self.input.address(), 0, 0],
             out: self.output.address(),
             weights: self.weights.address(),
             scratch: self.scratch.address(),

@@ -241,7 +241,7 @@ fn main() {
     rest::print(filter.as_deref(), kernels, device);
 }
 
-type Validate = fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>;
+type Validate = fn(&Layer, &[Tensor; 3], &Tensor, Isa) -> Result<(), LayerError>;
 type ScratchBytes = fn(&Problem<'_>) -> u64;
 
 /// Best time, floating-point operations of the direct algorithm, scratch. `tile` is that of Winograd's
@@ -282,7 +282,7 @@ fn measure(
     let panel_bytes = Encoding::F32.panel_bytes(stored as u64, width, nr).expect("a small panel");
     let layer = Layer {
         kind: kind as u32,
-        inputs: [0, NONE],
+        inputs: [0, NONE, NONE],
         output: 1,
         activation: Activation::RELU,
         panels: panels as u32,
@@ -296,7 +296,7 @@ fn measure(
         },
         ..Layer::default()
     };
-    let inputs = [input, Tensor::default()];
+    let inputs = [input, Tensor::default(), Tensor::default()];
     let rows = output.rows() as u32;
     let slice = Slice { first: 0, count: panels as u32, row: 0, rows, ..Slice::default() };
     let (threads, isa) = (device.threads() as u32, kernels.isa());
@@ -336,6 +336,7 @@ fn measure(
                     MatRef::new(data, input.rows() as usize, c as usize, c as usize)
                         .expect("a matrix"),
                 ),
+                Operand::Absent,
                 Operand::Absent,
             ],
             out: MatMut::new(

@@ -7,8 +7,8 @@ use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
-    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Layer, LrnParams, Method,
-    NONE, OpKind, PoolParams, ReduceParams, Tensor, params_words,
+    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, INPUTS, Layer, LrnParams,
+    Method, NONE, OpKind, PoolParams, ReduceParams, Tensor, params_words,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ fn case<P: Pod>(
     let index = |i: usize| if i < inputs.len() { i as u32 } else { NONE };
     let layer = Layer {
         kind: kind as u32,
-        inputs: [index(0), index(1)],
-        output: 2,
+        inputs: std::array::from_fn(index),
+        output: INPUTS as u32,
         params: params_words(params),
         ..Layer::default()
     };
@@ -147,7 +147,8 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
     let mut data: Vec<Vec<Line>> = case.inputs.iter().map(|dims| lines(floats(dims) * 4)).collect();
     data.iter_mut().for_each(|data| fill(data));
     let mut out = lines(floats(&case.output) * 4);
-    let inputs = [0, 1].map(|i| case.inputs.get(i).map_or(Tensor::default(), |dims| record(*dims)));
+    let inputs: [Tensor; INPUTS] =
+        std::array::from_fn(|i| case.inputs.get(i).map_or(Tensor::default(), |dims| record(*dims)));
     let output = record(case.output);
     let copies = case.layer.kind == OpKind::Copy as u32;
     let sizes = |tensor: &Tensor| match copies {
@@ -158,8 +159,8 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
     let mut layer = case.layer;
     layer.activation.kind *= u32::from(!copies);
     let mut records = inputs;
-    records[1].buffer = 1;
-    let to = Tensor { buffer: 2, ..output };
+    records.iter_mut().zip(0..).for_each(|(record, buffer)| record.buffer = buffer);
+    let to = Tensor { buffer: INPUTS as u32, ..output };
     ops::validate(&layer, &records, &to, buffers, kernels.isa()).expect("a valid layer");
     let operand = |i: usize| {
         let Some(data) = data.get(i) else { return Operand::Absent };
@@ -167,7 +168,7 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
         MatRef::new(bytemuck::cast_slice(data), rows, cols, cols)
             .map_or(Operand::Absent, Operand::Mat)
     };
-    let operands = [operand(0), operand(1)];
+    let operands = std::array::from_fn(operand);
     let (rows, cols) = sizes(&output);
     let time = best(|| {
         ops::run(Call {

@@ -8,7 +8,7 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
-use eyelet::pack::{Method, OpKind, PAGE, Step};
+use eyelet::pack::{INPUTS, Method, OpKind, PAGE, Step};
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
 use eyelet_planner::steps::{least_scratch_bytes, scratch_bytes, whole};
@@ -50,7 +50,7 @@ impl Floats {
 struct Memory {
     weights: Floats,
     oldest: usize,
-    data: [Floats; 2],
+    data: [Floats; INPUTS],
     made: Floats,
     scratch: Floats,
 }
@@ -60,9 +60,8 @@ impl Memory {
         let layer = &network.layers[step.layer as usize];
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-        let [first, second] = &mut self.data;
-        let mut operands = [Operand::Absent, Operand::Absent];
-        for (slot, data) in [first, second].into_iter().enumerate() {
+        let mut operands = [const { Operand::Absent }; INPUTS];
+        for (slot, data) in self.data.iter_mut().enumerate() {
             let (rows, cols) = (inputs[slot].rows() as usize, inputs[slot].cols() as usize);
             if let Some(mat) = MatRef::new(data.floats(), rows, cols, cols) {
                 operands[slot] = if cols == 0 { Operand::Absent } else { Operand::Mat(mat) };
@@ -109,7 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut memory = Memory {
         weights: Floats::new(COLD_BYTES as u64),
         oldest: 0,
-        data: [0; 2].map(Floats::new),
+        data: [0; INPUTS].map(Floats::new),
         made: Floats::new(0),
         scratch: Floats::new(0),
     };

@@ -22,7 +22,7 @@ use crate::device::accelerator::{Accelerator, Stream};
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{NONE, OpKind, Step};
+use crate::pack::{INPUTS, NONE, OpKind, Step};
 use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
@@ -79,7 +79,7 @@ unsafe impl Send for Activations<'_> {}
 
 /// Everything a step touches.
 pub(crate) struct Operands<'a> {
-    pub inputs: [Operand<'a>; 2],
+    pub inputs: [Operand<'a>; INPUTS],
     pub out: MatMut<'a>,
     pub weights: &'a [f32],
     pub scratch: &'a mut [u8],
@@ -218,7 +218,7 @@ impl Activations<'_> {
             // be in flight during the step touches the buffer. The arena is initialised memory.
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
-        let inputs = [0, 1].map(operand);
+        let inputs = core::array::from_fn(operand);
         let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = proven.weights(&layer, &Slice::from(&step));
         let weights = (weights.end - weights.start) as usize;
@@ -229,7 +229,7 @@ impl Activations<'_> {
         unsafe {
             Operands {
                 inputs,
-                out: MatMut::from_raw(data, rows, cols, pitch, lent[2].clone()),
+                out: MatMut::from_raw(data, rows, cols, pitch, lent[INPUTS].clone()),
                 weights: match weights {
                     0 => &[],
                     bytes => core::slice::from_raw_parts(

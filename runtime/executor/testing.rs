@@ -125,7 +125,7 @@ fn layers() -> (Vec<Layer>, Vec<u8>) {
         let panels = to.div_ceil(NR) as u32;
         Layer {
             kind: if depthwise { OpKind::Depthwise } else { OpKind::Conv } as u32,
-            inputs: [index as u32, NONE],
+            inputs: [index as u32, NONE, NONE],
             output: index as u32 + 1,
             activation: Activation::NONE,
             panels,
@@ -205,7 +205,8 @@ fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
             free = 2 + STEPS[index].last().copied().unwrap() as i32;
         }
         let tensors = tensors();
-        let (inputs, output) = (&[tensors[index], Tensor::default()], &tensors[index + 1]);
+        let (inputs, output) =
+            (&[tensors[index], Tensor::default(), Tensor::default()], &tensors[index + 1]);
         for first in 0..layer.panels {
             let slice = Slice { first, count: 1, row: 0, rows: PIXELS as u32, ..Slice::default() };
             let (threads, isa) = (THREADS, Isa::Portable);

@@ -1,19 +1,12 @@
-//! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the
-//! activation.
-//!
-//! Work goes by rectangles of the output, for which each operand is a rectangle, a row, a column or
-//! one float: the whole output where nothing is broadcast, an image or a line of pixels where
-//! something is.
+//! Elementwise arithmetic of two operands, each [broadcast](super::broadcast) where its extent is
+//! 1, then the activation.
 
+use super::broadcast::{by_rectangles, check_operands, sides};
 use super::conv::{clamp, finish};
-use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split};
-use crate::device::divide;
-use crate::kernels::table::Beside;
-use crate::matrix::MatRef;
+use super::{Call, LayerError, check};
 use crate::pack::{
-    Activation, ActivationKind, BinaryOp, BinaryParams, Isa, Layer, NONE, Tensor, params,
+    Activation, ActivationKind, BinaryOp, BinaryParams, INPUTS, Isa, Layer, Tensor, params,
 };
-use core::ops::Range;
 
 /// Floats that the arithmetic and then a function other than a clamp pass over, about: inside the
 /// first cache.
@@ -25,7 +18,7 @@ const CHUNK: usize = 4096;
 /// the first.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {
@@ -37,26 +30,7 @@ pub fn validate(
     check(isa != Isa::Cuda || !wide, "arithmetic on a GPU", params.op.into(), 7)?;
     let which = params.constant_operand;
     check(which <= 2, "constant operand", which.into(), 2)?;
-    check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
-    for (index, input) in inputs.iter().enumerate() {
-        let constant = constant_index(&params) == Some(index);
-        let present = layer.inputs[index] != NONE;
-        check(present != constant, "presence of an input", present.into(), (!constant).into())?;
-        if layer.inputs[index] == layer.output {
-            check_same_extents(input, output)?;
-        }
-        let dims = if constant { &params.constant } else { &input.dims };
-        for (extent, limit) in dims.iter().zip(&output.dims) {
-            let fits = *extent == 1 || extent == limit;
-            check(fits, "extent of an operand", (*extent).into(), (*limit).into())?;
-        }
-    }
-    if which > 0 {
-        let bytes = params.constant.iter().fold(4u64, |n, dim| n.saturating_mul((*dim).into()));
-        let limit = layer.panel_bytes.into();
-        check(bytes <= limit, "bytes of the constant operand", bytes, limit)?;
-    }
-    Ok(())
+    check_operands(layer, inputs, output, &constants(&params))
 }
 
 /// Which operand is constant.
@@ -68,93 +42,22 @@ pub(super) fn constant_index(params: &BinaryParams) -> Option<usize> {
     }
 }
 
-/// An operand as seen from the output.
-#[derive(Clone, Copy)]
-enum Side<'a> {
-    /// The output itself.
-    Output,
-    /// A matrix, the rows of its tensor, and how many of these one goes on with each image, line
-    /// and pixel of the output: 0 where it is broadcast.
-    Mat { mat: MatRef<'a>, rows: usize, strides: [usize; 3] },
-}
-
-impl<'a> Side<'a> {
-    fn new(mat: MatRef<'a>, dims: [u32; 4]) -> Self {
-        let [images, lines, pixels, _] = dims.map(|extent| extent as usize);
-        let strides = [lines * pixels, pixels, 1];
-        let stride = |dim: usize| if dims[dim] == 1 { 0 } else { strides[dim] };
-        let rows = images * lines * pixels;
-        Side::Mat { mat, rows, strides: [stride(0), stride(1), stride(2)] }
-    }
-
-    /// Whether it goes on by as many rows with each of the output's rows.
-    fn is_even(&self, all: usize) -> bool {
-        match *self {
-            Side::Output => true,
-            Side::Mat { rows, .. } => rows == 1 || rows == all,
-        }
-    }
-
-    /// The operand's part for `count` rows of the output from the pixel `at` on, which are in one
-    /// line of pixels unless it is even, and the columns `cols`. `out` is the output's size.
-    fn beside(
-        &self,
-        at: [usize; 3],
-        count: usize,
-        cols: &Range<usize>,
-        out: [usize; 2],
-    ) -> Beside<'a> {
-        let Side::Mat { mat, rows, strides } = self else { return Beside::Output };
-        let first = at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2];
-        let rows = if strides[2] == 0 && *rows != out[0] { 1 } else { count };
-        let cols = if mat.cols() == out[1] { cols.clone() } else { 0..1 };
-        Beside::Mat(mat.part(mat.slots(first..first + rows), cols))
-    }
+/// The extents of the operands that are constants.
+fn constants(params: &BinaryParams) -> [Option<[u32; 4]>; 2] {
+    let which = constant_index(params);
+    core::array::from_fn(|index| (which == Some(index)).then_some(params.constant))
 }
 
 /// Computes the rows of one step.
-pub fn run(mut call: Call<'_>) {
+pub fn run(call: Call<'_>) {
     let params: BinaryParams = params(call.layer);
     let Some(op) = BinaryOp::from_code(params.op) else { return };
-    let side = |index: usize| {
-        if constant_index(&params) == Some(index) {
-            let [images, lines, pixels, cols] = params.constant.map(|extent| extent as usize);
-            let constant = MatRef::new(call.weights, images * lines * pixels, cols, cols)?;
-            return Some(Side::new(constant, params.constant));
-        }
-        match call.operands[index] {
-            Operand::Mat(mat) => Some(Side::new(mat, call.inputs[index].dims)),
-            Operand::Output => Some(Side::Output),
-            Operand::Absent => None,
-        }
-    };
-    let (Some(a), Some(b)) = (side(0), side(1)) else { return };
-    let [_, lines, pixels, _] = call.output.dims.map(|extent| extent as usize);
-    let (rows, cols, first) = (call.output.rows() as usize, call.out.cols(), call.rows.start);
-    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
-    let device = device_for(call.device, out.rows() * cols);
-    let split = split(out.rows(), cols, device);
+    let Some(sides) = sides(&call, &constants(&params)) else { return };
     let (activation, kernels) = (&call.layer.activation, call.kernels);
-    let even = a.is_even(rows) && b.is_even(rows);
-    divide(device, out, split, &mut [], 0, |mut share| {
-        let mut done = 0;
-        while done < share.out.rows() {
-            let row = first + share.rows.start + done;
-            let (line, pixel) = (row / pixels, row % pixels);
-            let at = [line / lines, line % lines, pixel];
-            let mut count = share.out.rows() - done;
-            if !even {
-                count = count.min(pixels - pixel);
-            }
-            if !is_clamp(activation) {
-                count = count.min((CHUNK / share.cols.len().max(1)).max(1));
-            }
-            let [a, b] = [a, b].map(|side| side.beside(at, count, &share.cols, [rows, cols]));
-            let mut out = share.out.part_mut(done..done + count, 0..share.cols.len());
-            kernels.binary(op, a, b, clamp(activation), out.reborrow());
-            finish(kernels, activation, out);
-            done += count;
-        }
+    let most = if is_clamp(activation) { usize::MAX } else { CHUNK };
+    by_rectangles(call, sides, most, |[a, b], mut out| {
+        kernels.binary(op, a, b, clamp(activation), out.reborrow());
+        finish(kernels, activation, out);
     });
 }
 
@@ -168,7 +71,7 @@ mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
     use crate::kernels::testing::assert_same;
-    use crate::pack::OpKind;
+    use crate::pack::{NONE, OpKind};
     use std::prelude::rust_2024::*;
 
     const OPS: [BinaryOp; 10] = BinaryOp::ALL;
@@ -304,7 +207,7 @@ mod tests {
                     let layer = layer_of(op, which, constant);
                     let mut case = Case::new(layer, &mut random, &[dims], output);
                     if which == 2 {
-                        case.layer.inputs = [NONE, 0];
+                        case.layer.inputs = [NONE, 0, NONE];
                         case.inputs.swap(0, 1);
                         case.data.swap(0, 1);
                     }

@@ -18,7 +18,9 @@ use crate::device::{self, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Chains, Indirection, Panel, Target, Window};
 use crate::matrix::MatMut;
-use crate::pack::{Activation, ActivationKind, ConvParams, Isa, Layer, NONE, Tensor, params};
+use crate::pack::{
+    Activation, ActivationKind, ConvParams, INPUTS, Isa, Layer, NONE, Tensor, params,
+};
 use core::ops::Range;
 
 /// Input bytes that a block of pixels may read: what stays in a second-level cache next to a panel.
@@ -48,7 +50,7 @@ pub(super) const PART_MACS: u64 = 1 << 20;
 /// Checks a convolution's record against its tensors. Returns the geometry.
 pub(super) fn geometry(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
 ) -> Result<Window, LayerError> {
     let p: ConvParams = params(layer);
@@ -151,7 +153,7 @@ pub(super) fn check_weights(
 /// Whether a convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {

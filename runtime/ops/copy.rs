@@ -14,7 +14,7 @@
 use super::{Call, LayerError, Operand, check, check_one_input, device_for};
 use crate::device::{Device, Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{CopyParams, Isa, Layer, Tensor, params};
+use crate::pack::{CopyParams, INPUTS, Isa, Layer, Tensor, params};
 
 /// Edge of a tile: a cache line of floats.
 const TILE: usize = 16;
@@ -23,7 +23,7 @@ const TILE: usize = 16;
 /// output's buffer, in which the layer addresses them.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     buffers: [u64; 2],
     _isa: Isa,

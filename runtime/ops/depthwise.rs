@@ -14,7 +14,7 @@ use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geomet
 use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{CHAIN, Grid, Strip, Target, Window};
-use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
+use crate::pack::{ConvParams, INPUTS, Isa, Layer, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
 const BAND_POINTERS: u64 = 12 * 1024;
@@ -38,7 +38,7 @@ const GROUPED_RUN_BYTES: usize = 512 * 1024;
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {
@@ -339,7 +339,7 @@ mod tests {
             let (mut input, mut output) = (good.input, good.output);
             change(&mut layer, &mut params, &mut input, &mut output);
             layer.params = params_words(&params);
-            validate(&layer, &[input, Tensor::default()], &output, isa).is_err()
+            validate(&layer, &[input, Tensor::default(), Tensor::default()], &output, isa).is_err()
         };
         assert!(!refuse(|_, _, _, _| ()));
         assert!(refuse(|_, p, _, _| p.groups = 6));

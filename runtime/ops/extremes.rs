@@ -8,8 +8,9 @@ use super::*;
 use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
-    Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams, LrnParams,
-    MatMulParams, Method, PoolParams, ReduceParams, WinogradParams, params_words, ring_bytes,
+    Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams, INPUTS,
+    LrnParams, MatMulParams, Method, PoolParams, ReduceParams, WinogradParams, params_words,
+    ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -69,7 +70,7 @@ fn tensor(random: &mut Random, buffer: u32, dims: [u32; 4]) -> Option<(Tensor, u
 /// Parameters, extents of inputs and of the output, and panels and their weights for each channel.
 struct Shape {
     params: [u32; 24],
-    inputs: [Option<[u32; 4]>; 2],
+    inputs: [Option<[u32; 4]>; INPUTS],
     output: [u32; 4],
     panels: u64,
     k: Option<u64>,
@@ -81,7 +82,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
     let dims: [u32; 4] = from_fn(|_| number(random));
     let mut shape = Shape {
         params: [0; 24],
-        inputs: [Some(dims), None],
+        inputs: [Some(dims), None, None],
         output: dims,
         panels: 0,
         k: None,
@@ -103,6 +104,12 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
                 ..BinaryParams::default()
             });
         }
+        OpKind::Where => {
+            for slot in [1, 2] {
+                shape.inputs[slot] =
+                    Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
+            }
+        }
         OpKind::Lrn => {
             let (alpha, beta, bias) = (1.0, 0.75, 1.0);
             shape.params = params_words(&LrnParams { size: number(random), alpha, beta, bias });
@@ -118,7 +125,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
         }
         OpKind::MatMul => {
             let [batch, m, k, n] = from_fn(|_| number(random));
-            shape.inputs = [Some([1, batch, m, k]), Some([1, batch, k, n])];
+            shape.inputs = [Some([1, batch, m, k]), Some([1, batch, k, n]), None];
             shape.output = [1, batch, m, n];
             // Strides that are taken no time may be anything.
             let mut stride = |times: u32, usual: u32| match times {
@@ -208,21 +215,22 @@ fn windowed(random: &mut Random, kind: OpKind, isa: Isa, shape: &mut Shape) {
 /// A layer that `open` accepts, with its tensors and the bytes of their buffers.
 struct Accepted {
     layer: Layer,
-    inputs: [Tensor; 2],
+    inputs: [Tensor; INPUTS],
     output: Tensor,
-    bytes: [u64; 3],
+    bytes: [u64; INPUTS + 1],
 }
 
 fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     let shape = shape(random, kind, isa);
-    let (mut inputs, mut ids, mut bytes) = ([Tensor::default(); 2], [NONE; 2], [0; 3]);
-    for slot in 0..2 {
+    let (mut inputs, mut ids, mut bytes) =
+        ([Tensor::default(); INPUTS], [NONE; INPUTS], [0; INPUTS + 1]);
+    for slot in 0..INPUTS {
         let Some(dims) = shape.inputs[slot] else { continue };
         (inputs[slot], bytes[slot]) = tensor(random, slot as u32, dims)?;
         ids[slot] = slot as u32;
     }
-    let (output, last) = tensor(random, 2, shape.output)?;
-    bytes[2] = last;
+    let (output, last) = tensor(random, INPUTS as u32, shape.output)?;
+    bytes[INPUTS] = last;
     let encoding = if kind.has_panels() { Encoding::ALL[random.below(3)] } else { Encoding::F32 };
     let panel_bytes = match (kind, shape.k) {
         (OpKind::LayerNorm, Some(k)) => (8 * k).next_multiple_of(32),
@@ -236,8 +244,12 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     let layer = Layer {
         kind: kind as u32,
         inputs: ids,
-        output: 2,
-        activation: if kind == OpKind::Copy { Activation::NONE } else { activation },
+        output: INPUTS as u32,
+        activation: if matches!(kind, OpKind::Copy | OpKind::Where) {
+            Activation::NONE
+        } else {
+            activation
+        },
         panels: u32::try_from(shape.panels).ok()?,
         panel_bytes: u32::try_from(panel_bytes).ok()?,
         width: shape.width.unwrap_or(0),
@@ -245,7 +257,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
         weights: 0,
         params: shape.params,
     };
-    let buffers = [bytes[0] / 4, bytes[2] / 4];
+    let buffers = [bytes[0] / 4, bytes[INPUTS] / 4];
     validate(&layer, &inputs, &output, buffers, isa).ok()?;
     Some(Accepted { layer, inputs, output, bytes })
 }
@@ -271,10 +283,10 @@ fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
 }
 
 /// Lines of rings for tensors that little memory does not hold, 0 for those that lie whole, and the bytes of all.
-fn rings(case: &Accepted) -> ([u32; 3], [u64; 3]) {
-    let mut rings = [0u32; 3];
+fn rings(case: &Accepted) -> ([u32; INPUTS + 1], [u64; INPUTS + 1]) {
+    let mut rings = [0u32; INPUTS + 1];
     let mut sizes = case.bytes;
-    for (at, tensor) in [&case.inputs[0], &case.inputs[1], &case.output].into_iter().enumerate() {
+    for (at, tensor) in case.inputs.iter().chain([&case.output]).enumerate() {
         let [images, height, width, _] = tensor.dims;
         if sizes[at] > 4 * MOST && images == 1 {
             let line = ring_bytes(1, width, tensor.pitch).max(1);
@@ -291,7 +303,7 @@ fn rings(case: &Accepted) -> ([u32; 3], [u64; 3]) {
 /// Computes the step where little memory holds it: whole buffers, or rings that the step fits.
 fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
     let Accepted { layer, inputs, output, .. } = case;
-    let tensors = [&inputs[0], &inputs[1], output];
+    let tensors = [&inputs[0], &inputs[1], &inputs[2], output];
     let (rings, sizes) = rings(case);
     let problem = Problem { layer, inputs, output, slice: *slice, threads, isa };
     let scratch = least_scratch_bytes(&problem);
@@ -325,7 +337,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
     let data: Vec<Vec<f32>> = sizes.iter().map(|bytes| floats(*bytes as usize / 4, 1)).collect();
     let packed = floats(weights as usize, 2);
     for kernels in available().into_iter().filter(|kernels| kernels.isa() == isa) {
-        let mut out = data[2].clone();
+        let mut out = data[INPUTS].clone();
         let mut lines = memory(scratch);
         let operand = |at: usize| match layer.inputs[at] {
             NONE => Operand::Absent,
@@ -334,12 +346,12 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
                 Operand::Mat(MatRef::new(&data[at][offset..], rows, cols, pitch).unwrap())
             }
         };
-        let [offset, rows, cols, pitch] = shape(2);
+        let [offset, rows, cols, pitch] = shape(INPUTS);
         run(Call {
             layer,
             inputs: *inputs,
             output: *output,
-            operands: [0, 1].map(operand),
+            operands: from_fn(operand),
             out: MatMut::new(&mut out[offset..], rows, cols, pitch).unwrap(),
             weights: &packed,
             prefetch: Prefetch::default(),

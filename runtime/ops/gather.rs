@@ -11,7 +11,7 @@
 use super::conv::check_weights;
 use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
 use crate::device::{Split, divide};
-use crate::pack::{GatherParams, Isa, Layer, Tensor, params};
+use crate::pack::{GatherParams, INPUTS, Isa, Layer, Tensor, params};
 use core::ops::Range;
 
 /// Output channels of the widest panel.
@@ -20,7 +20,7 @@ const MOST_LANES: usize = 32;
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {

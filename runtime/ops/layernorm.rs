@@ -8,21 +8,19 @@
 //!
 //! [`Kernels::sum`]: crate::kernels::Kernels::sum
 
-use super::{Call, LayerError, Operand, check, check_same_extents, device_for};
+use super::{Call, LayerError, Operand, check, check_inputs, check_same_extents, device_for};
 use crate::device::{Split, divide};
 use crate::kernels::table::sqrt;
-use crate::pack::{Isa, Layer, LayerNormParams, NONE, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, LayerNormParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {
-    let [first, second] = layer.inputs;
-    check(first != NONE, "number of inputs", 0, 1)?;
-    check(second == NONE, "number of inputs", 2, 1)?;
+    check_inputs(layer, 1)?;
     check(layer.panels == 1, "number of weight panels", layer.panels.into(), 1)?;
     let about_zero = params::<LayerNormParams>(layer).about_zero;
     check(about_zero <= 1, "normalisation about zero", about_zero.into(), 1)?;
@@ -117,7 +115,7 @@ mod tests {
         assert!(refused(|case| case.layer.panels = 0));
         assert!(refused(|case| case.layer.panels = 2));
         assert!(refused(|case| case.layer.panel_bytes = 64));
-        assert!(refused(|case| case.layer.inputs[0] = NONE));
+        assert!(refused(|case| case.layer.inputs[0] = crate::pack::NONE));
         assert!(refused(|case| case.layer.inputs[1] = 1));
         assert!(refused(|case| case.inputs[0].dims[2] = 2));
     }

@@ -6,12 +6,12 @@
 use super::{Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for};
 use crate::device::{Split, divide};
 use crate::kernels::Kernels;
-use crate::pack::{Isa, Layer, LrnParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, LrnParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {

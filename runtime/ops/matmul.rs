@@ -12,7 +12,7 @@ use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
-use crate::pack::{Isa, Layer, MatMulParams, NONE, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, MatMulParams, NONE, Tensor, params};
 
 /// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
 const BLOCK_ROWS: usize = 1024;
@@ -39,7 +39,7 @@ fn by_rows(p: &MatMulParams, left: &Tensor, output: &Tensor) -> bool {
 /// Whether a product's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {

@@ -28,12 +28,14 @@
 //! write to them.
 
 pub mod binary;
+mod broadcast;
 pub mod conv;
 pub mod copy;
 pub mod cuda;
 pub mod depthwise;
 mod expand;
 pub mod gather;
+mod lanes;
 pub mod layernorm;
 pub mod lrn;
 pub mod matmul;
@@ -41,6 +43,7 @@ pub mod pool;
 mod problem;
 mod reads;
 pub mod reduce;
+pub mod select;
 mod slice;
 mod slicing;
 pub mod softmax;
@@ -59,7 +62,7 @@ use crate::device::{Device, Inline, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
-use crate::pack::{Encoding, Isa, Layer, Method, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, INPUTS, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
 use winograd::Portions;
 
@@ -81,11 +84,11 @@ pub struct Call<'a> {
     /// The layer.
     pub layer: &'a Layer,
     /// Its input tensors' records; those of absent inputs are zero.
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     /// Its output tensor's record.
     pub output: Tensor,
     /// The inputs.
-    pub operands: [Operand<'a>; 2],
+    pub operands: [Operand<'a>; INPUTS],
     /// The output: all of the tensor that memory holds, of which this step makes `rows`, and is
     /// lent no others, and the panels `first..`. For [`OpKind::Copy`]: one row that is the whole
     /// buffer, or the whole ring.
@@ -167,7 +170,7 @@ impl core::fmt::Display for LayerError {
 /// output unless it is the very same tensor.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     buffers: [u64; 2],
     isa: Isa,
@@ -183,6 +186,9 @@ pub fn validate(
         }
     }
     check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
+    check_most_inputs(layer, kind)?;
+    let on_gpu = isa != Isa::Cuda || cuda::computes(kind);
+    check(on_gpu, "operator on a GPU, which has no kernel for it,", layer.kind.into(), 0)?;
     check_encoding(layer, kind)?;
     check_width(layer, kind, isa)?;
     match kind {
@@ -199,6 +205,7 @@ pub fn validate(
         OpKind::Winograd => winograd::validate(layer, inputs, output, isa),
         OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
         OpKind::Gather => gather::validate(layer, inputs, output, isa),
+        OpKind::Where => select::validate(layer, inputs, output, isa),
     }
 }
 
@@ -272,7 +279,8 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::Copy
         | OpKind::Reduce
         | OpKind::LayerNorm
-        | OpKind::Gather => 0,
+        | OpKind::Gather
+        | OpKind::Where => 0,
     }
 }
 
@@ -280,7 +288,7 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
 /// of entries.
 pub fn outside(
     layer: &Layer,
-    operands: &[Operand<'_>; 2],
+    operands: &[Operand<'_>; INPUTS],
     rows: core::ops::Range<usize>,
 ) -> Option<(f32, u32)> {
     (layer.kind == OpKind::Gather as u32)
@@ -314,6 +322,7 @@ fn run_operator(call: Call<'_>) {
         OpKind::Winograd => winograd::run(call),
         OpKind::LayerNorm => layernorm::run(call),
         OpKind::Gather => gather::run(call),
+        OpKind::Where => select::run(call),
     }
 }
 
@@ -343,6 +352,20 @@ fn check_width(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> 
     check(width <= most, "output channels of a panel, where these are fewer,", width, most)
 }
 
+/// For operators with so many inputs, which come first.
+fn check_inputs(layer: &Layer, count: usize) -> Result<(), LayerError> {
+    let present = layer.inputs.iter().filter(|id| **id != NONE).count();
+    let first = layer.inputs.iter().take_while(|id| **id != NONE).count();
+    check(present == count, "number of inputs", present as u64, count as u64)?;
+    check(first == count, "absent input", first as u64, count as u64)
+}
+
+/// Refuses more inputs than the operator has.
+fn check_most_inputs(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
+    let last = layer.inputs.iter().rposition(|id| *id != NONE).map_or(0, |last| last + 1);
+    check(last <= kind.inputs(), "number of inputs", last as u64, kind.inputs() as u64)
+}
+
 /// For operators with one input, no weights, and an output elsewhere.
 fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
     check_one_input_panels(layer)?;
@@ -351,18 +374,15 @@ fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
 
 /// For operators with one input, and an output elsewhere.
 fn check_one_input_panels(layer: &Layer) -> Result<(), LayerError> {
-    let ([first, second], output) = (layer.inputs, layer.output);
+    let (first, output) = (layer.inputs[0], layer.output);
     let what = "output tensor, which must not be the input,";
     check(first != output, what, output.into(), first.into())?;
-    check(first != NONE, "number of inputs", 0, 1)?;
-    check(second == NONE, "number of inputs", 2, 1)
+    check_inputs(layer, 1)
 }
 
 /// For operators with one input and no weights.
 fn check_one_input_or_in_place(layer: &Layer) -> Result<(), LayerError> {
-    let [first, second] = layer.inputs;
-    check(first != NONE, "number of inputs", 0, 1)?;
-    check(second == NONE, "number of inputs", 2, 1)?;
+    check_inputs(layer, 1)?;
     check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
 }
 

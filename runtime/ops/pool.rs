@@ -10,17 +10,17 @@
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
 use crate::kernels::table::{self, Pooling, Positions};
-use crate::pack::{Isa, Layer, PoolParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, PoolParams, Tensor, params};
 use core::ops::Range;
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {
-    let [input, _] = inputs;
+    let [input, ..] = inputs;
     check_one_input(layer)?;
     for dim in [0, 3] {
         let (found, limit) = (output.dims[dim], input.dims[dim]);
@@ -116,7 +116,7 @@ impl Axis {
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let params: PoolParams = params(call.layer);
-    let [image, _] = &call.inputs;
+    let [image, ..] = &call.inputs;
     let [down, along] = [0, 1].map(|axis| Axis::new(&params, image, axis));
     let [_, lines, width, _] = image.dims.map(|extent| extent as usize);
     let [_, out_lines, out_width, _] = call.output.dims.map(|extent| extent as usize);

@@ -1,7 +1,7 @@
 //! What a step computes, apart from the memory that it computes in.
 
 use super::Slice;
-use crate::pack::{Isa, Layer, Tensor};
+use crate::pack::{INPUTS, Isa, Layer, Tensor};
 
 /// A part of a layer, and what computes it: all that a step's scratch and its division among
 /// threads depend on.
@@ -10,7 +10,7 @@ pub struct Problem<'a> {
     /// The layer.
     pub layer: &'a Layer,
     /// Its input tensors' records; those of absent inputs are zero.
-    pub inputs: &'a [Tensor; 2],
+    pub inputs: &'a [Tensor; INPUTS],
     /// Its output tensor's record.
     pub output: &'a Tensor,
     /// The part that the step makes.

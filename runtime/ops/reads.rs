@@ -18,7 +18,7 @@
 //!   too.
 
 use super::{Slice, winograd};
-use crate::pack::{ConvParams, Layer, OpKind, PoolParams, Tensor, WinogradParams, params};
+use crate::pack::{ConvParams, INPUTS, Layer, OpKind, PoolParams, Tensor, WinogradParams, params};
 use core::ops::Range;
 
 /// How an operator finds the pixels of an input.
@@ -33,16 +33,19 @@ pub enum Reads {
 }
 
 /// How an operator reads its inputs.
-pub fn reads(kind: OpKind) -> [Reads; 2] {
+pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
     match kind {
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
-            [Reads::Window, Reads::Rows]
+            [Reads::Window, Reads::Rows, Reads::Whole]
         }
-        OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm => {
-            [Reads::Rows; 2]
-        }
-        OpKind::MatMul => [Reads::Rows, Reads::Whole],
-        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
+        OpKind::Unary
+        | OpKind::Binary
+        | OpKind::Where
+        | OpKind::Softmax
+        | OpKind::Lrn
+        | OpKind::LayerNorm => [Reads::Rows; INPUTS],
+        OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
+        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; INPUTS],
     }
 }
 
@@ -51,13 +54,13 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
 /// instead, whichever rows it makes.
 pub fn rows_read(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     slice: &Slice,
-) -> [Range<u64>; 2] {
+) -> [Range<u64>; INPUTS] {
     let made = slice.made();
     let kind = OpKind::from_code(layer.kind);
-    [0, 1].map(|slot| {
+    core::array::from_fn(|slot| {
         let input = &inputs[slot];
         let beside = || input.dims[..3] == output.dims[..3];
         match kind.map(|kind| reads(kind)[slot]) {

@@ -13,16 +13,16 @@ use crate::kernels::Kernels;
 use crate::kernels::table::fold::{self, Fold};
 use crate::kernels::table::{Pooling, Positions, Taps};
 use crate::matrix::{MatMut, MatRef};
-use crate::pack::{Isa, Layer, ReduceOp, ReduceParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, ReduceOp, ReduceParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {
-    let [input, _] = inputs;
+    let [input, ..] = inputs;
     check_one_input(layer)?;
     let ReduceParams { outer, reduce, inner, op } = params(layer);
     let last = ReduceOp::ALL.len() as u64 - 1;

@@ -2,7 +2,7 @@
 
 use super::conv::chains;
 use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
-use crate::pack::{Isa, Layer, Method, OpKind, Tensor};
+use crate::pack::{INPUTS, Isa, Layer, Method, OpKind, Tensor};
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of
 /// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
@@ -103,17 +103,17 @@ fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
 
 /// Refuses a (valid) slice whose operands cannot lie in rings of these lines: those of the inputs
 /// and the output, 0 for one that is whole or absent.
-pub fn validate_rings(problem: &Problem<'_>, rings: [u32; 3]) -> Result<(), LayerError> {
+pub fn validate_rings(problem: &Problem<'_>, rings: [u32; INPUTS + 1]) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, .. } = problem;
-    if rings == [0; 3] {
+    if rings == [0; INPUTS + 1] {
         return Ok(());
     }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     let reads = reads(kind);
-    let whole = (0..2).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
+    let whole = (0..INPUTS).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
     check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
-    let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
-    for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
+    let read = inputs.iter().zip(reads).map(|(input, reads)| (input, reads == Reads::Rows));
+    for ((tensor, beside), lines) in read.chain([(output, true)]).zip(rings) {
         if lines == 0 || !beside {
             continue;
         }

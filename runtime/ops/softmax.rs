@@ -6,12 +6,12 @@ use super::{
     Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for,
 };
 use crate::device::{Split, divide};
-use crate::pack::{Isa, Layer, Tensor};
+use crate::pack::{INPUTS, Isa, Layer, Tensor};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {

@@ -10,7 +10,7 @@ pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available, scratch};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::Problem;
-use crate::pack::{Activation, Isa, Layer, NONE, OpKind, Tensor, params_words};
+use crate::pack::{Activation, INPUTS, Isa, Layer, NONE, OpKind, Tensor, params_words};
 use core::ops::Range;
 use std::prelude::rust_2024::*;
 use std::{format, vec};
@@ -58,8 +58,8 @@ pub enum Residual {
 pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P) -> Layer {
     Layer {
         kind: kind as u32,
-        inputs: [NONE; 2],
-        output: 2,
+        inputs: [NONE; INPUTS],
+        output: INPUTS as u32,
         activation,
         params: params_words(params),
         ..Layer::default()
@@ -83,9 +83,9 @@ const GAP: f32 = -12345.5;
 #[derive(Clone)]
 pub struct Case {
     pub layer: Layer,
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     pub output: Tensor,
-    pub data: [Vec<f32>; 2],
+    pub data: [Vec<f32>; INPUTS],
     pub out: Vec<f32>,
     pub weights: Vec<f32>,
 }
@@ -122,8 +122,8 @@ impl Case {
         output: [u32; 4],
         gaps: bool,
     ) -> Self {
-        let mut tensors = [Tensor::default(); 2];
-        let mut data = [vec![], vec![]];
+        let mut tensors = [Tensor::default(); INPUTS];
+        let mut data = core::array::from_fn(|_| vec![]);
         for (index, dims) in inputs.iter().enumerate() {
             let (tensor, len) = place(random, index as u32, *dims, gaps);
             tensors[index] = tensor;
@@ -133,7 +133,7 @@ impl Case {
                 data[index][at] = random.float() * 8.0;
             }
         }
-        let (output, len) = place(random, 2, output, gaps);
+        let (output, len) = place(random, INPUTS as u32, output, gaps);
         Self { layer, inputs: tensors, output, data, out: vec![GAP; len], weights: vec![] }
     }
 
@@ -232,7 +232,7 @@ impl Case {
                 layer: &self.layer,
                 inputs: self.inputs,
                 output: self.output,
-                operands: [self.operand(0), self.operand(1)],
+                operands: core::array::from_fn(|slot| self.operand(slot)),
                 out,
                 weights,
                 prefetch: Default::default(),
@@ -295,7 +295,7 @@ impl Case {
             layer: &self.layer,
             inputs: self.inputs,
             output: self.output,
-            data: [&self.data[0], &self.data[1]],
+            data: core::array::from_fn(|slot| &self.data[slot][..]),
             out: &self.out,
             weights: &self.weights,
         }
@@ -316,12 +316,13 @@ impl Case {
             return;
         }
         let part = |data: &'_ [f32], tensor: &Tensor| data[tensor.offset as usize..].to_vec();
-        let inputs = [0, 1].map(|slot| part(&self.data[slot], &self.inputs[slot]));
+        let inputs: [_; INPUTS] =
+            core::array::from_fn(|slot| part(&self.data[slot], &self.inputs[slot]));
         let slide = Slide {
             layer: &self.layer,
             inputs: self.inputs,
             output: self.output,
-            data: [&inputs[0], &inputs[1]],
+            data: core::array::from_fn(|slot| &inputs[slot][..]),
             out: &part(&self.out, &self.output),
             weights: &self.weights,
             algorithm,

@@ -5,7 +5,7 @@ use super::{
     split,
 };
 use crate::device::divide;
-use crate::pack::{ActivationKind, Isa, Layer, Tensor};
+use crate::pack::{ActivationKind, INPUTS, Isa, Layer, Tensor};
 
 /// The code of the first function that GPUs do not compute.
 const FIRST_WIDE: u64 = ActivationKind::Sin as u64;
@@ -13,7 +13,7 @@ const FIRST_WIDE: u64 = ActivationKind::Sin as u64;
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {

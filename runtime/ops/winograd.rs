@@ -44,7 +44,7 @@ pub use weights::transform_weights;
 use super::conv::{check_weights, geometry};
 use super::{LayerError, Problem, Want};
 use crate::kernels::table::TILES;
-use crate::pack::{ConvParams, Isa, Layer, Tensor, WinogradParams, params, params_words};
+use crate::pack::{ConvParams, INPUTS, Isa, Layer, Tensor, WinogradParams, params, params_words};
 use division::Division;
 
 /// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
@@ -56,7 +56,7 @@ pub(super) fn direct(pad: [u32; 2], groups: u32) -> ConvParams {
 /// Whether a layer's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
-    inputs: &[Tensor; 2],
+    inputs: &[Tensor; INPUTS],
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {

@@ -3,8 +3,8 @@
 
 use super::{Slice, winograd};
 use crate::pack::{
-    ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
-    WinogradParams, params,
+    ActivationKind, ConvParams, INPUTS, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams,
+    Tensor, WinogradParams, params,
 };
 
 /// What one layer does, whole.
@@ -26,10 +26,11 @@ fn product<const N: usize>(factors: [u32; N]) -> u64 {
 }
 
 /// The work of a layer; none for an unknown operator.
-pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
+pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
     let Some(kind) = OpKind::from_code(layer.kind) else { return Work::default() };
     let made = elements(output);
-    let read = (0..2).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
+    let read =
+        (0..INPUTS).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
     let touched = read.fold(made, u64::saturating_add);
     let macs = match kind {
         OpKind::Conv | OpKind::Depthwise => {
@@ -61,7 +62,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
             made.saturating_mul(window.saturating_add(40))
         }
         OpKind::Reduce => elements(&inputs[0]),
-        OpKind::Binary => made,
+        OpKind::Binary | OpKind::Where => made,
         OpKind::LayerNorm => made.saturating_mul(8),
         OpKind::Unary | OpKind::Copy | OpKind::Gather => 0,
     };
@@ -86,7 +87,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
 /// What a step does at most: multiply-accumulates, and elements read and written. A slice has its
 /// share of its layer's rows and panels; of those that make some chains only, one has as much as
 /// all.
-pub fn step_work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+pub fn step_work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor, slice: &Slice) -> u64 {
     let Work { macs, bytes } = work(layer, inputs, output);
     if macs == u64::MAX || bytes == u64::MAX {
         // More than is counted, of which a share says nothing.
@@ -119,7 +120,7 @@ mod tests {
         let conv = ConvParams { kernel: [3, 3], groups: 2, ..Default::default() };
         let mut conv = layer(OpKind::Conv, Activation::RELU, &conv);
         conv.inputs[0] = 0;
-        let inputs = [tensor([1, 9, 9, 8]), Tensor::default()];
+        let inputs = [tensor([1, 9, 9, 8]), Tensor::default(), Tensor::default()];
         let output = tensor([1, 7, 7, 16]);
         let made = 7 * 7 * 16;
         assert_eq!(
@@ -149,22 +150,22 @@ mod tests {
         ] {
             let map = tensor([images, height, width, 1]);
             // One product, and sixteen operations for an input and an output.
-            assert_eq!(work(&layer, &[map; 2], &map).macs, frequencies * (1 + 16 * 2));
+            assert_eq!(work(&layer, &[map; INPUTS], &map).macs, frequencies * (1 + 16 * 2));
         }
         // Eight channels in two groups: four products for each.
         layer.params = params_words(&WinogradParams { tile: 4, pad: [1; 2], groups: 2 });
         let map = tensor([1, 8, 8, 8]);
-        assert_eq!(work(&layer, &[map; 2], &map).macs, 12 * 12 * (8 * 4 + 16 * 16));
+        assert_eq!(work(&layer, &[map; INPUTS], &map).macs, 12 * 12 * (8 * 4 + 16 * 16));
     }
 
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=13 {
+        for code in 1..=14 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
-            layer.inputs = [0, 1];
-            assert_eq!(work(&layer, &[huge; 2], &huge).bytes, u64::MAX);
+            layer.inputs = [0, 1, NONE];
+            assert_eq!(work(&layer, &[huge; INPUTS], &huge).bytes, u64::MAX);
         }
     }
 }

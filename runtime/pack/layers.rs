@@ -40,6 +40,9 @@ pub enum OpKind {
     LayerNorm = 12,
     /// Rows of a constant table, chosen by the input. [`GatherParams`](super::GatherParams).
     Gather = 13,
+    /// Each element of one tensor or another, as a condition says.
+    /// [`WhereParams`](super::WhereParams).
+    Where = 14,
 }
 
 impl OpKind {
@@ -48,10 +51,20 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather,
+            LayerNorm, Gather, Where,
         ]
         .into_iter()
         .find(|kind| *kind as u32 == code)
+    }
+
+    /// The most input tensors that it has.
+    pub fn inputs(self) -> usize {
+        use OpKind::*;
+        match self {
+            Where => 3,
+            Binary | MatMul | Conv | Depthwise | Winograd => 2,
+            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather => 1,
+        }
     }
 
     /// Whether the weights are panels of output channels, of which a step may take some.
@@ -111,16 +124,20 @@ impl Encoding {
     }
 }
 
+/// Input tensors of a layer, at most.
+pub const INPUTS: usize = 3;
+
 /// A layer after fusion: one operator, its activation, its tensors, its weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Layer {
     /// [`OpKind`] code.
     pub kind: u32,
     /// Input tensors; absent ones are [`NONE`](super::NONE). Conv, Depthwise, Winograd: data,
-    /// residual. Binary: a, b.
-    pub inputs: [u32; 2],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax,
-    /// LayerNorm, and for the residual of Conv, Depthwise and Winograd.
+    /// residual. Binary: a, b. Where:
+    /// condition, a, b. There are [`INPUTS`].
+    pub inputs: [u32; 3],
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Where,
+    /// Softmax, LayerNorm, and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,

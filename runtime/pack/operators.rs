@@ -121,6 +121,17 @@ impl BinaryOp {
     }
 }
 
+/// `a` where the condition is not zero, else `b`; each broadcast where its extent is 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct WhereParams {
+    /// Which operands are constants: 1 the condition, 2 `a`, 4 `b`, and sums of these. Constants
+    /// are the layer's weights: one panel of row-major words, in the order of the operands.
+    pub constants: u32,
+    /// Extents of the constants, by operand.
+    pub extents: [[u32; 4]; 3],
+}
+
 /// Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta` over `size` adjacent
 /// channels.
 #[repr(C)]

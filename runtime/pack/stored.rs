@@ -8,7 +8,9 @@
 //! one. The planner stores them (`store` of each type), and gets an error for what is too large for
 //! that.
 
-use super::{Activation, Buffer, Flaw, Layer, Load, Method, PAGE, Place, Stage, Step, flaw};
+use super::{
+    Activation, Buffer, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Stage, Step, flaw,
+};
 use bytemuck::{Pod, Zeroable};
 
 /// What a pack stores as a record of another form.
@@ -180,7 +182,7 @@ pub struct LayerRecord {
     /// The first of them, in the skeleton's table of words.
     pub first_word: u32,
     /// Input tensors.
-    pub inputs: [u32; 2],
+    pub inputs: [u32; INPUTS],
     /// Output tensor.
     pub output: u32,
     /// Panels of packed weights.
@@ -526,7 +528,8 @@ mod tests {
         assert_eq!(Step::read(&record, &[other, work]), Step { reads: 0, ..step });
         assert_eq!(Step::read(&StepRecord { work: 2, ..record }, &[other, work]), Step::default());
 
-        let mut layer = Layer { kind: 8, inputs: [1, 2], output: 3, panels: 9, ..Layer::default() };
+        let mut layer =
+            Layer { kind: 8, inputs: [1, 2, 4], output: 3, panels: 9, ..Layer::default() };
         (layer.panel_bytes, layer.encoding, layer.weights) = (160, 2, 640);
         layer.width = 31;
         layer.activation = Activation::RELU;

@@ -2,8 +2,8 @@
 
 use super::stored::{Layers, Records, Steps, Stored};
 use super::{
-    Buffer, Flaw, Layer, Load, Name, PAGE, Place, PlanHeader, Port, SkeletonHeader, Stage, Step,
-    Tensor, flaw,
+    Buffer, Flaw, INPUTS, Layer, Load, Name, PAGE, Place, PlanHeader, Port, SkeletonHeader, Stage,
+    Step, Tensor, flaw,
 };
 use bytemuck::Pod;
 
@@ -130,7 +130,7 @@ impl<'a> Skeleton<'a> {
     }
 
     /// Input records of a layer; those of absent inputs are zero.
-    pub fn layer_inputs(&self, layer: &Layer) -> [Tensor; 2] {
+    pub fn layer_inputs(&self, layer: &Layer) -> [Tensor; INPUTS] {
         layer.inputs.map(|id| self.tensors.get(id as usize).copied().unwrap_or_default())
     }
 }

@@ -32,8 +32,8 @@ mod stages;
 
 use crate::ops::{self, LayerError, Slice};
 use crate::pack::{
-    ActivationKind, Flaw, Isa, Layer, Load, OpKind, Place, PlanView, Port, Skeleton, Step, Tensor,
-    ring_bytes,
+    ActivationKind, Flaw, INPUTS, Isa, Layer, Load, OpKind, Place, PlanView, Port, Skeleton, Step,
+    Tensor, ring_bytes,
 };
 use core::ops::Range;
 
@@ -198,7 +198,7 @@ impl<'a> Proven<'a> {
     }
 
     /// What a step touches: the buffers of its inputs and its output, its weights, its scratch.
-    fn touched(&self, step: &Step) -> [Range64; 5] {
+    fn touched(&self, step: &Step) -> [Range64; INPUTS + 3] {
         // Asked for so often that not all of the layer is read.
         let layer = &self.skeleton.layers.stored()[step.layer as usize];
         let of = |id: u32| match self.skeleton.tensors.get(id as usize) {
@@ -220,6 +220,7 @@ impl<'a> Proven<'a> {
         [
             of(layer.inputs[0]),
             of(layer.inputs[1]),
+            of(layer.inputs[2]),
             of(layer.output),
             part(step.weights, weights),
             part(step.scratch, step.scratch_bytes),
@@ -236,7 +237,7 @@ impl<'a> Proven<'a> {
     fn apart_by_rows(
         &self,
         layer: &Layer,
-        inputs: &[Tensor; 2],
+        inputs: &[Tensor; INPUTS],
         output: &Tensor,
         slice: &Slice,
         slot: usize,
@@ -259,26 +260,27 @@ impl<'a> Proven<'a> {
             }
         };
         let lent = self.lent(layer, slice);
-        !bytes(input, &lent[slot]).overlaps(bytes(output, &lent[2]))
+        !bytes(input, &lent[slot]).overlaps(bytes(output, &lent[INPUTS]))
     }
 
     /// The rows of its inputs and of its output that a step is lent on a processor, as their
     /// matrices count them: those that it touches, and all that memory holds of rings.
     /// [`OpKind::Copy`] has whole buffers, each a row.
-    pub(crate) fn lent(&self, layer: &Layer, slice: &Slice) -> [Range<usize>; 3] {
+    pub(crate) fn lent(&self, layer: &Layer, slice: &Slice) -> [Range<usize>; INPUTS + 1] {
         if layer.kind == OpKind::Copy as u32 {
-            return [0..1, 0..1, 0..1];
+            return core::array::from_fn(|_| 0..1);
         }
         let inputs = self.skeleton.layer_inputs(layer);
         let output = &self.skeleton.tensors[layer.output as usize];
-        let [a, b] = ops::rows_read(layer, &inputs, output, slice);
-        [(layer.inputs[0], a), (layer.inputs[1], b), (layer.output, slice.made())].map(
-            |(id, rows)| match self.skeleton.tensors.get(id as usize) {
+        let [a, b, c] = ops::rows_read(layer, &inputs, output, slice);
+        let [first, second, third] = layer.inputs;
+        [(first, a), (second, b), (third, c), (layer.output, slice.made())].map(|(id, rows)| {
+            match self.skeleton.tensors.get(id as usize) {
                 Some(tensor) if self.lines(tensor) > 0 => 0..self.held_rows(id) as usize,
                 Some(_) => rows.start as usize..rows.end as usize,
                 None => 0..0,
-            },
-        )
+            }
+        })
     }
 
     /// Image lines of the ring that a tensor lies in; 0 where its buffer is whole.

@@ -115,7 +115,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
     }
     let in_place = match kind {
         OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
-        OpKind::Binary => true,
+        OpKind::Binary | OpKind::Where => true,
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,
     };

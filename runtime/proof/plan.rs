@@ -147,7 +147,8 @@ impl Proven<'_> {
         check(work <= bounds.step_work, what, index, work, bounds.step_work)?;
         let ok = (step.count > 0) == (layer.panels > 0);
         check(ok, "step: number of panels", index, step.count.into(), layer.panels.into())?;
-        let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
+        let [a, b, c] = layer.inputs;
+        let rings = [a, b, c, layer.output].map(|id| {
             self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
         });
         ops::validate_rings(problem, rings).map_err(|error| layer_flaw(error, index))?;
@@ -159,7 +160,7 @@ impl Proven<'_> {
     /// A step's weights and scratch lie in the arena, and it writes nothing that it reads.
     fn writes_apart(&self, index: usize, step: &Step, problem: &Problem<'_>) -> Result<(), Flaw> {
         let &Problem { layer, inputs, output, slice, .. } = problem;
-        let [a, b, out, weights, scratch] = self.touched(step);
+        let [inputs_at @ .., out, weights, scratch] = self.touched(step);
         for (range, what) in [
             (weights, "step: weights outside the arena"),
             (scratch, "step: scratch outside the arena"),
@@ -171,17 +172,17 @@ impl Proven<'_> {
         // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
         let same = |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
         let apart = |slot| same(slot) || self.apart_by_rows(layer, inputs, output, &slice, slot);
-        for (written, read) in [
-            (out, weights),
-            (out, if out.overlaps(a) && apart(0) { Range64::EMPTY } else { a }),
-            (out, if out.overlaps(b) && apart(1) { Range64::EMPTY } else { b }),
-            (scratch, a),
-            (scratch, b),
-            (scratch, out),
-            (scratch, weights),
-        ] {
+        let written_over = |written: Range64, read: Range64| {
             let what = "step: writes what it reads";
-            check(!written.overlaps(read), what, index, written.start, read.start)?;
+            check(!written.overlaps(read), what, index, written.start, read.start)
+        };
+        written_over(out, weights)?;
+        for (slot, read) in inputs_at.into_iter().enumerate() {
+            let apart = out.overlaps(read) && apart(slot);
+            written_over(out, if apart { Range64::EMPTY } else { read })?;
+        }
+        for read in inputs_at.into_iter().chain([out, weights]) {
+            written_over(scratch, read)?;
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ mod tests {
             let layer = Layer {
                 kind: OpKind::Conv as u32,
                 encoding: encoding as u32,
-                inputs: [0, eyelet::pack::NONE],
+                inputs: [0, eyelet::pack::NONE, eyelet::pack::NONE],
                 weights: 4096,
                 panels,
                 panel_bytes: bytes.unwrap() as u32,

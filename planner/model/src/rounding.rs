@@ -9,11 +9,11 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
-use eyelet::pack::{Encoding, Layer, Method, NONE, OpKind, Tensor};
+use eyelet::pack::{Encoding, INPUTS, Layer, Method, NONE, OpKind, Tensor};
 use std::ops::Range;
 
 /// Random inputs that are tried.
-const INPUTS: usize = 2;
+const SAMPLES: usize = 2;
 
 /// Bytes of fp32 weights that are packed at a time.
 const CHUNK: u32 = 4 << 20;
@@ -32,7 +32,7 @@ pub fn error(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<f64>, Overflow> {
     let Some(kernels) = Kernels::for_isa(network.isa) else { return Ok(None) };
-    let mut runs: Vec<[Activations; 2]> = (0..INPUTS as u64)
+    let mut runs: Vec<[Activations; 2]> = (0..SAMPLES as u64)
         .map(|seed| {
             let mut activations = Activations::new(network);
             for (port, input) in network.inputs.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Activations {
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
         let kind = OpKind::from_code(layer.kind);
         // Copies, since an input may lie in the output's buffer.
-        let data = [0, 1].map(|slot| match layer.inputs[slot] {
+        let data: [_; INPUTS] = std::array::from_fn(|slot| match layer.inputs[slot] {
             NONE => Vec::new(),
             _ => self.0[inputs[slot].buffer as usize].clone(),
         });
@@ -145,7 +145,7 @@ impl Activations {
             layer,
             inputs,
             output,
-            operands: [operand(0), operand(1)],
+            operands: std::array::from_fn(operand),
             out,
             weights,
             prefetch: Default::default(),

@@ -54,7 +54,7 @@ impl Records {
         };
         let layer = Layer {
             kind: OpKind::Copy as u32,
-            inputs: [0, NONE],
+            inputs: [0, NONE, NONE],
             output: 1,
             params: params_words(&params),
             ..Layer::default()

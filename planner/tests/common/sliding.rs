@@ -79,7 +79,7 @@ fn network(isa: Isa) -> Records {
     ];
     let mut data = Vec::new();
     let mut random = 1u32;
-    let layers = layers.map(|(kind, inputs, output, params, k)| {
+    let layers = layers.map(|(kind, [first, second], output, params, k)| {
         let panel = (1 + k) * isa.panel();
         let panels = if k == 0 { 0 } else { 20usize.div_ceil(isa.panel()) };
         let weights = 4 * data.len() as u64;
@@ -89,7 +89,7 @@ fn network(isa: Isa) -> Records {
         }));
         Layer {
             kind: kind as u32,
-            inputs,
+            inputs: [first, second, NONE],
             output,
             activation: Activation::RELU,
             panels: panels as u32,

@@ -81,7 +81,7 @@ impl Kind {
         let silu = Activation { kind: ActivationKind::Silu as u32, ..Activation::NONE };
         Layer {
             kind: kind as u32,
-            inputs: [1, NONE],
+            inputs: [1, NONE, NONE],
             output: 2,
             activation: silu,
             panels: u32::from(k > 0),
@@ -102,7 +102,8 @@ fn plan(kind: Kind, isa: Isa, lines: u32, before: u64) -> Records {
         Port { tensor, rank: 4, shape, ..Port::default() }
     };
     let layer = kind.layer(isa);
-    let function = |from, to| Layer { inputs: [from, NONE], output: to, ..Kind::Unary.layer(isa) };
+    let function =
+        |from, to| Layer { inputs: [from, NONE, NONE], output: to, ..Kind::Unary.layer(isa) };
     let step =
         |layer, row, rows| Step { layer, row: row * WIDTH, rows: rows * WIDTH, ..Step::default() };
     let mut steps = vec![step(0, 0, HEIGHT)];

@@ -166,7 +166,7 @@ fn turned(sliding: &Sliding, isa: Isa, ring: u32, lines: u32) -> Records {
     let tensor = records.tensors.len() as u32;
     records.layers.push(Layer {
         kind: OpKind::Copy as u32,
-        inputs: [tensor, NONE],
+        inputs: [tensor, NONE, NONE],
         output: INPUT,
         params: params_words(&params),
         ..Layer::default()

@@ -117,8 +117,8 @@ fn touched(subject: &Subject, plan: &Plan, number: i64) -> Vec<Range<u64>> {
     }
     let step: &Step = &plan.steps[number as usize - 1];
     let layer = &network.layers[step.layer as usize];
-    let tensors = [layer.inputs[0], layer.inputs[1], layer.output];
-    let mut touched: Vec<_> = tensors.into_iter().filter(|id| *id != NONE).map(buffer).collect();
+    let tensors = layer.inputs.into_iter().chain([layer.output]);
+    let mut touched: Vec<_> = tensors.filter(|id| *id != NONE).map(buffer).collect();
     let weights = u64::from(step.count) * u64::from(layer.panel_bytes);
     touched.push(step.weights..step.weights + weights);
     touched.push(step.scratch..step.scratch + step.scratch_bytes);

@@ -108,9 +108,9 @@ fn relu(queue: &mut Launches<'_>, at: u64) -> Result<(), DeviceError> {
     let tensor = Tensor { dims: [1; 4], pitch: 1, ..Default::default() };
     let call = Call {
         layer: &layer(OpKind::Unary, Activation::RELU, &()),
-        inputs: [tensor, Tensor::default()],
+        inputs: [tensor, Tensor::default(), Tensor::default()],
         output: tensor,
-        operands: [at, 0],
+        operands: [at, 0, 0],
         out: at,
         weights: 0,
         scratch: 0,

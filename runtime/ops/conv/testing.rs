@@ -8,7 +8,7 @@ use crate::kernels::testing::{Threads, assert_close, available, floats, pack_nar
 use crate::matrix::MatRef;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Problem, Slice, depthwise};
-use crate::pack::{Encoding, Method, OpKind, params_words};
+use crate::pack::{Encoding, INPUTS, Method, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -26,7 +26,7 @@ pub struct Case {
 }
 
 pub type Functions = (
-    fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>,
+    fn(&Layer, &[Tensor; INPUTS], &Tensor, Isa) -> Result<(), LayerError>,
     fn(&Problem<'_>) -> u64,
     fn(Call<'_>),
 );
@@ -158,7 +158,7 @@ impl Case {
         let bytes = Encoding::F32.panel_bytes(self.k() as u64, columns, isa.panel());
         Layer {
             kind: self.kind as u32,
-            inputs: [0, if matches!(self.residual, Residual::None) { NONE } else { 1 }],
+            inputs: [0, if matches!(self.residual, Residual::None) { NONE } else { 1 }, NONE],
             output: 2,
             activation: self.activation,
             panels: (groups * in_group.div_ceil(columns)) as u32,
@@ -288,8 +288,11 @@ impl Case {
     ) -> Vec<f32> {
         let [input, residual, packed] = operands;
         let layer = self.layer(kernels.isa());
-        let inputs =
-            [self.input, if layer.inputs[1] == NONE { Tensor::default() } else { self.output }];
+        let inputs = [
+            self.input,
+            if layer.inputs[1] == NONE { Tensor::default() } else { self.output },
+            Tensor::default(),
+        ];
         let (validate, scratch_bytes, run) = self.functions();
         assert_eq!(validate(&layer, &inputs, &self.output, kernels.isa()), Ok(()), "{self:?}");
         let panel = layer.panel_bytes as usize / 4;
@@ -325,6 +328,7 @@ impl Case {
                         Residual::InPlace => Operand::Output,
                         Residual::Apart => Operand::Mat(self.mat(residual, &self.output)),
                     },
+                    Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
@@ -438,7 +442,7 @@ impl Case {
         let layer = self.layer(Isa::Cuda);
         let packed = self.packed(Isa::Cuda);
         let (cols, pitch) = (self.output.dims[3] as usize, self.output.pitch as usize);
-        let mut inputs = [self.input, Tensor::default()];
+        let mut inputs = [self.input, Tensor::default(), Tensor::default()];
         let out = match self.residual {
             Residual::InPlace => residual.clone(),
             _ => vec![-7.0; residual.len()],
@@ -458,7 +462,7 @@ impl Case {
             layer: &layer,
             inputs,
             output: self.output,
-            data: [&input, &residual],
+            data: [&input, &residual, &[]],
             out: &out,
             weights: &packed,
         };
@@ -475,9 +479,9 @@ impl Case {
         }
         let slide = Slide {
             layer: &layer,
-            inputs: [self.input, self.output],
+            inputs: [self.input, self.output, Tensor::default()],
             output: self.output,
-            data: [input, residual],
+            data: [input, residual, &[]],
             out: residual,
             weights: packed,
             algorithm: 0,

@@ -162,7 +162,7 @@ fn hostile_records() {
     type Record = (Layer, ConvParams, Tensor, Tensor);
     let valid = |(mut layer, params, input, output): Record| {
         layer.params = params_words(&params);
-        validate(&layer, &[input, Tensor::default()], &output, isa)
+        validate(&layer, &[input, Tensor::default(), Tensor::default()], &output, isa)
     };
     assert_eq!(valid(base), Ok(()));
     let refused: [fn(&mut Record); 23] = [
@@ -228,7 +228,7 @@ fn special_values() {
                 rows: rows as u32,
                 ..Slice::default()
             };
-            let tensors = [case.input, Tensor::default()];
+            let tensors = [case.input, Tensor::default(), Tensor::default()];
             let bytes = scratch_bytes(&Problem {
                 layer: &layer,
                 inputs: &tensors,
@@ -243,6 +243,7 @@ fn special_values() {
                 output: case.output,
                 operands: [
                     Operand::Mat(MatRef::new(&inputs, rows, 1, 1).unwrap()),
+                    Operand::Absent,
                     Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, 5, 5).unwrap(),
@@ -319,7 +320,7 @@ fn random_records() {
         let (Some(panel_bytes), Some(panels)) = (panel_bytes, panels) else { continue };
         let layer = Layer {
             kind: case.kind as u32,
-            inputs: [0, NONE],
+            inputs: [0, NONE, NONE],
             output: 2,
             activation: Activation::RELU,
             panels,
@@ -327,7 +328,7 @@ fn random_records() {
             params: params_words(&case.params),
             ..Layer::default()
         };
-        let tensors = [case.input, Tensor::default()];
+        let tensors = [case.input, Tensor::default(), Tensor::default()];
         let (validate, scratch_bytes, run) = case.functions();
         if validate(&layer, &tensors, &case.output, isa).is_err() {
             continue;
@@ -358,7 +359,11 @@ fn random_records() {
             layer: &layer,
             inputs: tensors,
             output: case.output,
-            operands: [Operand::Mat(case.mat(&input, &case.input)), Operand::Absent],
+            operands: [
+                Operand::Mat(case.mat(&input, &case.input)),
+                Operand::Absent,
+                Operand::Absent,
+            ],
             out: MatMut::new(&mut out, rows as usize, cols, cols).unwrap(),
             weights: &vec![0.5; weights as usize],
             prefetch: Default::default(),

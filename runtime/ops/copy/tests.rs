@@ -145,7 +145,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             isa: Isa::Portable,
         };
         validate_slice(&problem).unwrap();
-        validate_rings(&problem, [0, 0, ring]).unwrap();
+        validate_rings(&problem, [0, 0, 0, ring]).unwrap();
         let mut memory = vec![POISON; ring as usize * line];
         let mut expected = memory.clone();
         for at in first..end {
@@ -163,6 +163,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             output: case.output,
             operands: [
                 Operand::Mat(MatRef::new(input, 1, input.len(), input.len()).unwrap()),
+                Operand::Absent,
                 Operand::Absent,
             ],
             out: MatMut::new(&mut memory, 1, len, len).unwrap(),

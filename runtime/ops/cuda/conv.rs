@@ -16,7 +16,7 @@ use crate::kernels::table::cuda::Function;
 use crate::kernels::table::{CHAIN, Chains};
 use crate::ops::Slice;
 use crate::ops::conv::MAX_CHAINS;
-use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
+use crate::pack::{ConvParams, INPUTS, Isa, Layer, Tensor, params};
 use bytemuck::{Pod, Zeroable};
 
 /// k that chains do not cut: [`ConvParams::chains`] says so.
@@ -121,7 +121,12 @@ fn panels_at_once(slice: &Slice) -> u32 {
 }
 
 /// Bytes of intermediates for one step.
-pub fn scratch_bytes(layer: &Layer, _inputs: &[Tensor; 2], _output: &Tensor, slice: &Slice) -> u64 {
+pub fn scratch_bytes(
+    layer: &Layer,
+    _inputs: &[Tensor; INPUTS],
+    _output: &Tensor,
+    slice: &Slice,
+) -> u64 {
     let p: ConvParams = params(layer);
     if p.chains <= 1 {
         return 0;
@@ -132,7 +137,7 @@ pub fn scratch_bytes(layer: &Layer, _inputs: &[Tensor; 2], _output: &Tensor, sli
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let Call { layer, inputs: [input, ..], output, slice, .. } = *call;
     let p: ConvParams = params(layer);
     let [channels, columns] = [input.dims[3], output.dims[3]].map(|all| all / p.groups);
     let k = p.kernel[0] * p.kernel[1] * channels;

@@ -54,7 +54,7 @@ fn function(p: &ConvParams, group: u32) -> Function {
 /// Launches [`OpKind::Depthwise`](crate::pack::OpKind::Depthwise).
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: ConvParams = params(call.layer);
-    let ([input, residual], output, slice) = (&call.inputs, &call.output, &call.slice);
+    let ([input, residual, _], output, slice) = (&call.inputs, &call.output, &call.slice);
     let [images, height, width, cols] = output.dims;
     let group = input.dims[3] / p.groups;
     let lines = images * height;

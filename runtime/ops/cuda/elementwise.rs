@@ -53,7 +53,7 @@ struct Binary {
 
 /// Launches [`OpKind::Unary`](crate::pack::OpKind::Unary).
 pub fn unary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let [input, _] = call.inputs;
+    let input = call.inputs[0];
     let (from, to) = (Matrix { address: call.operands[0], pitch: input.pitch }, call.out_matrix());
     let cols = call.output.cols();
     let gapless = from.pitch == cols && to.pitch == cols;

@@ -42,7 +42,7 @@ mod tests;
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
-use crate::pack::{Layer, OpKind, Tensor};
+use crate::pack::{INPUTS, Layer, OpKind, Tensor};
 
 /// One step, ready to be launched. Addresses are the GPU's; 0 for what is absent.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +50,12 @@ pub struct Call<'a> {
     /// The layer.
     pub layer: &'a Layer,
     /// Its input tensors' records; those of absent inputs are zero.
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     /// Its output tensor's record.
     pub output: Tensor,
     /// Where the inputs' first elements lie (of [`OpKind::Copy`](crate::pack::OpKind::Copy): their
     /// buffers). One may be `out`: in place.
-    pub operands: [u64; 2],
+    pub operands: [u64; INPUTS],
     /// Where the output's first element lies (of [`OpKind::Copy`](crate::pack::OpKind::Copy): its
     /// buffer).
     pub out: u64,
@@ -76,6 +76,11 @@ impl Call<'_> {
     }
 }
 
+/// Whether there is a kernel of an operator.
+pub fn computes(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::Where)
+}
+
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
     let algorithm = slice.algorithm();
@@ -90,7 +95,12 @@ pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> 
 }
 
 /// Bytes of intermediates for one step.
-pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; INPUTS],
+    output: &Tensor,
+    slice: &Slice,
+) -> u64 {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Conv) => conv::scratch_bytes(layer, inputs, output, slice),
         Some(OpKind::Winograd) => winograd::scratch_bytes(layer, inputs, output, slice),
@@ -115,5 +125,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Softmax => rows::softmax(call, queue),
         OpKind::Unary => elementwise::unary(call, queue),
         OpKind::Winograd => winograd::run(call, queue),
+        // Refused by `computes`.
+        OpKind::Where => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use crate::device::accelerator::{Launch, Queue};
 use crate::device::cuda::testing::{Gpu, assert_same};
 use crate::kernels::table::cuda::Function;
 use crate::ops::{self, Problem, Slice};
-use crate::pack::{Encoding, Isa, Layer, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, INPUTS, Isa, Layer, NONE, OpKind, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -42,7 +42,7 @@ impl Queue for Recorder {
 
 /// Where the tensors of a layer are on the GPU.
 struct Placed {
-    operands: [u64; 2],
+    operands: [u64; INPUTS],
     out: u64,
 }
 
@@ -50,7 +50,7 @@ struct Placed {
 /// scratch is poisoned.
 fn run_steps(
     queue: &mut Recorder,
-    (layer, inputs, output): (&Layer, [Tensor; 2], Tensor),
+    (layer, inputs, output): (&Layer, [Tensor; INPUTS], Tensor),
     placed: &Placed,
     weights: &[u8],
     slices: &[Slice],
@@ -85,7 +85,10 @@ fn run_steps(
             layer,
             inputs,
             output,
-            operands: [0, 1].map(|i| if layer.inputs[i] == NONE { 0 } else { placed.operands[i] }),
+            operands: core::array::from_fn(|i| match layer.inputs[i] {
+                NONE => 0,
+                _ => placed.operands[i],
+            }),
             out: placed.out,
             weights: weights.address(),
             scratch: scratch.address(),
@@ -115,9 +118,9 @@ fn slicings(layer: &Layer, output: &Tensor) -> Vec<Vec<Slice>> {
 #[derive(Debug)]
 pub struct Run<'a> {
     pub layer: Layer,
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     pub output: Tensor,
-    pub data: [&'a [f32]; 2],
+    pub data: [&'a [f32]; INPUTS],
     /// Panels, as they are stored.
     pub weights: &'a [u8],
     /// What is in the output before; the second input, if that is in place.
@@ -138,7 +141,7 @@ impl Run<'_> {
         assert_eq!(ops::validate(layer, inputs, output, buffers, Isa::Cuda), Ok(()));
         let out = queue.gpu.upload(self.before);
         let data = self.data.map(|data| queue.gpu.upload(data));
-        let mut operands = [0, 1].map(|side| data[side].address());
+        let mut operands = core::array::from_fn(|side| data[side].address());
         if self.in_place {
             operands[1] = out.address();
         }
@@ -162,10 +165,10 @@ impl Run<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct OnGpu<'a> {
     pub layer: &'a Layer,
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     pub output: Tensor,
     /// The inputs' buffers.
-    pub data: [&'a [f32]; 2],
+    pub data: [&'a [f32]; INPUTS],
     /// The output's buffer, with what it holds before.
     pub out: &'a [f32],
     /// All panels, as they are stored.
@@ -202,7 +205,7 @@ impl OnGpu<'_> {
         let whole = layer.kind == OpKind::Copy as u32;
         let first = |tensor: &Tensor| if whole { 0 } else { 4 * u64::from(tensor.offset) };
         let out_address = out.address() + first(output);
-        let operands = [0, 1].map(|slot| match layer.inputs[slot] == layer.output {
+        let operands = core::array::from_fn(|slot| match layer.inputs[slot] == layer.output {
             true => out_address,
             false => data[slot].address() + first(&inputs[slot]),
         });

@@ -17,7 +17,7 @@ use crate::device::accelerator::Queue;
 use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{Slice, winograd};
-use crate::pack::{Layer, Tensor, WinogradParams, params};
+use crate::pack::{INPUTS, Layer, Tensor, WinogradParams, params};
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
@@ -104,14 +104,19 @@ impl Division {
 }
 
 /// Bytes of intermediates for one step.
-pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; INPUTS],
+    output: &Tensor,
+    slice: &Slice,
+) -> u64 {
     let division = Division::new(layer, &inputs[0], output, slice);
     division.frequency_bytes.saturating_add(division.product_bytes)
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let Call { layer, inputs: [input, ..], output, slice, .. } = *call;
     let division = Division::new(layer, &input, &output, &slice);
     for first in (0..division.all).step_by(division.tiles as usize) {
         let tiles = first..(first + division.tiles).min(division.all);
@@ -136,7 +141,7 @@ fn to_frequencies(
     tiles: Range<u32>,
     queue: &mut dyn Queue,
 ) -> Result<(), DeviceError> {
-    let Call { inputs: [input, _], output, .. } = *call;
+    let Call { inputs: [input, ..], output, .. } = *call;
     let p: WinogradParams = params(call.layer);
     let [down, across] = extent(&output, p.tile);
     let channels = input.cols();
@@ -167,7 +172,7 @@ fn multiply(
     panels: Range<u32>,
     queue: &mut dyn Queue,
 ) -> Result<(), DeviceError> {
-    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let Call { layer, inputs: [input, ..], output, slice, .. } = *call;
     let channels = input.cols();
     let products = ConvRecord {
         window: WindowRecord {

@@ -124,7 +124,7 @@ impl Expansion {
                 layer,
                 inputs,
                 output: Tensor { dims: [a, b, c, here.len() as u32], ..output },
-                operands: [operands[0], residual],
+                operands: [operands[0], residual, Operand::Absent],
                 out,
                 weights: &weights[panels.start * stored..panels.end * stored],
                 prefetch: call.prefetch,

@@ -5,7 +5,7 @@ use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
 use crate::ops::winograd::{self, Portions};
 use crate::ops::{Problem, Slice, Want, conv, operator_scratch_bytes};
-use crate::pack::Tensor;
+use crate::pack::{INPUTS, Tensor};
 
 /// How a step's panels are expanded for all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Expansion {
         (4 * (self.isa.panel() + ROW_WEIGHTS)).next_multiple_of(64)
     }
 
-    pub(super) fn row_bytes(&self, inputs: &[Tensor; 2], output: &Tensor) -> u64 {
+    pub(super) fn row_bytes(&self, inputs: &[Tensor; INPUTS], output: &Tensor) -> u64 {
         let window = conv::window(&self.plain, &inputs[0], output);
         (self.piece_bytes() as u64).saturating_add(window.scratch_bytes(1))
     }

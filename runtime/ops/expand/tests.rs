@@ -5,7 +5,7 @@ use crate::kernels::testing::{assert_same, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{Problem, Slice, scratch_bytes, validate, validate_slice};
-use crate::pack::{Activation, ActivationKind, Method, NONE};
+use crate::pack::{Activation, ActivationKind, INPUTS, Method, NONE};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -426,14 +426,14 @@ fn what_cannot_be_is_refused() {
         assert!(transformed(&stored.layer, &wide, 4, isa).is_err());
     }
     let unary = layer(OpKind::Unary, Activation::RELU, &[0u32; 24]);
-    let unary = Layer { inputs: [0, NONE], encoding: 1, ..unary };
+    let unary = Layer { inputs: [0, NONE, NONE], encoding: 1, ..unary };
     let tensor = Tensor { dims: [1, 1, 1, 8], pitch: 8, ..Tensor::default() };
-    assert!(validate(&unary, &[tensor; 2], &tensor, [8; 2], isa).is_err());
+    assert!(validate(&unary, &[tensor; INPUTS], &tensor, [8; 2], isa).is_err());
     let slice = Slice { first: 0, count: 0, row: 0, rows: 1, ..Slice::default() };
     assert_eq!(
         scratch_bytes(&Problem {
             layer: &unary,
-            inputs: &[tensor; 2],
+            inputs: &[tensor; INPUTS],
             output: &tensor,
             slice,
             threads: 2,

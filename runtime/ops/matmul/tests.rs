@@ -26,7 +26,7 @@ fn output(p: &MatMulParams) -> Tensor {
 fn layer(p: &MatMulParams) -> Layer {
     Layer {
         kind: OpKind::MatMul as u32,
-        inputs: [0, 1],
+        inputs: [0, 1, NONE],
         output: 2,
         activation: Activation::NONE,
         params: params_words(p),
@@ -35,7 +35,8 @@ fn layer(p: &MatMulParams) -> Layer {
 }
 
 fn check(p: MatMulParams) {
-    let (inputs, output, layer) = ([tensor(&p, 0), tensor(&p, 1)], output(&p), layer(&p));
+    let (inputs, output, layer) =
+        ([tensor(&p, 0), tensor(&p, 1), Tensor::default()], output(&p), layer(&p));
     let data = [floats(inputs[0].dims[3] as usize, 1), floats(inputs[1].dims[3] as usize, 2)];
     let (m, k, n) = (p.m as usize, p.k as usize, p.n as usize);
     let rows = p.batch as usize * m;
@@ -84,7 +85,7 @@ fn check(p: MatMulParams) {
                     layer: &layer,
                     inputs,
                     output,
-                    operands: [operand(0), operand(1)],
+                    operands: [operand(0), operand(1), Operand::Absent],
                     out: MatMut::new(&mut out, rows, n, n).unwrap(),
                     weights: &[],
                     prefetch: Default::default(),
@@ -132,7 +133,8 @@ fn shapes_and_batches() {
 #[test]
 fn fewer_threads_need_no_more_scratch() {
     for p in [plain(2, 6, 12, 6), plain(3, 100, 9, 33), plain(5, 1, 8, 300)] {
-        let (layer, inputs, output) = (layer(&p), [tensor(&p, 0), tensor(&p, 1)], output(&p));
+        let (layer, inputs, output) =
+            (layer(&p), [tensor(&p, 0), tensor(&p, 1), Tensor::default()], output(&p));
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
             for rows in [1, p.m, p.batch * p.m] {
                 let slice = Slice { first: 0, count: 0, row: 0, rows, ..Slice::default() };
@@ -227,7 +229,7 @@ fn rows_of_the_output_and_rings() {
 #[test]
 fn hostile_records() {
     let good = plain(3, 5, 7, 9);
-    let tensors = ([tensor(&good, 0), tensor(&good, 1)], output(&good));
+    let tensors = ([tensor(&good, 0), tensor(&good, 1), Tensor::default()], output(&good));
     let accepted = |change: fn(&mut Layer, &mut MatMulParams)| {
         let (mut layer, mut p) = (layer(&good), good);
         change(&mut layer, &mut p);

@@ -89,7 +89,7 @@ impl Slide<'_> {
                 }
             }
             let read = read(slice);
-            let other = self.lent(1 - slot, &read[1 - slot]);
+            let others: [_; INPUTS] = core::array::from_fn(|at| self.lent(at, &read[at]));
             let base = memory.as_mut_ptr();
             let operand = |at: usize| match layer.inputs[at] {
                 NONE => Operand::Absent,
@@ -98,7 +98,7 @@ impl Slide<'_> {
                     let data = if at == slot {
                         base.wrapping_add(from).cast_const()
                     } else {
-                        other.as_ptr()
+                        others[at].as_ptr()
                     };
                     // SAFETY: the rows that are lent are in the memory, and apart from the
                     // output's: so was it laid.
@@ -111,7 +111,7 @@ impl Slide<'_> {
                 layer,
                 inputs: self.inputs,
                 output: self.output,
-                operands: [operand(0), operand(1)],
+                operands: core::array::from_fn(operand),
                 // SAFETY: as above.
                 out: unsafe {
                     MatMut::from_raw(out, output.rows() as usize, cols, pitch, rows.clone())
@@ -136,7 +136,7 @@ impl Slide<'_> {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         let [images, height, width, _] = self.output.dims;
         let unit = self.unit();
-        for slot in 0..2 {
+        for slot in 0..INPUTS {
             let input = &self.inputs[slot];
             let slides = match reads(kind)[slot] {
                 Reads::Window => true,

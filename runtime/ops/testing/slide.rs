@@ -9,9 +9,9 @@ use crate::pack::Method;
 /// A layer over one image, with its tensors' floats from their first elements on.
 pub struct Slide<'a> {
     pub layer: &'a Layer,
-    pub inputs: [Tensor; 2],
+    pub inputs: [Tensor; INPUTS],
     pub output: Tensor,
-    pub data: [&'a [f32]; 2],
+    pub data: [&'a [f32]; INPUTS],
     /// What the output holds before: the input of that layer, in place.
     pub out: &'a [f32],
     pub weights: &'a [f32],
@@ -116,7 +116,7 @@ impl Slide<'_> {
             let longest = steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
             self.ring(slot, lines, slack, longest.unwrap())
         };
-        let rings = [ring(0), ring(1), beside];
+        let rings = [ring(0), ring(1), ring(2), beside];
         let mut made = Vec::new();
         for step in steps() {
             let slice = slice(&step);
@@ -130,7 +130,7 @@ impl Slide<'_> {
                 }
                 memory
             };
-            let inputs = [0, 1].map(memory);
+            let inputs: [_; INPUTS] = core::array::from_fn(memory);
             let mut out = Memory::new(self.output, beside);
             if self.layer.inputs.contains(&self.layer.output) {
                 out.take(step.clone(), self.out);
@@ -147,7 +147,7 @@ impl Slide<'_> {
                 layer,
                 inputs: self.inputs,
                 output: self.output,
-                operands: [operand(0), operand(1)],
+                operands: core::array::from_fn(operand),
                 out: MatMut::new(&mut out.floats, rows, cols, pitch).unwrap(),
                 weights: self.weights,
                 prefetch: Default::default(),

@@ -89,7 +89,7 @@ pub(super) struct Division {
 
 impl Division {
     pub(super) fn new(problem: &Problem<'_>) -> Self {
-        let &Problem { layer, inputs: [input, _], output, slice, isa, .. } = problem;
+        let &Problem { layer, inputs: [input, ..], output, slice, isa, .. } = problem;
         let threads = problem.threads();
         let p: WinogradParams = params(layer);
         let pair = |pair: [u32; 2]| pair.map(|x| x as usize);

@@ -68,7 +68,7 @@ impl Portions {
     /// A layer (its record as [`transformed`](crate::ops::transformed)) in the smallest portions,
     /// of one panel; `None` where there are none.
     pub(in crate::ops) fn least(plain: &Problem<'_>, filter_bytes: u64) -> Option<Self> {
-        let &Problem { layer, inputs: [input, _], output, isa, .. } = plain;
+        let &Problem { layer, inputs: [input, ..], output, isa, .. } = plain;
         let p: WinogradParams = params(layer);
         let channels = input.cols() as usize;
         let there_are = p.groups == 1
@@ -333,6 +333,7 @@ fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::ops::Slice;
+    use crate::pack::INPUTS;
     use crate::pack::{Layer, OpKind, Tensor, params_words};
 
     fn least(channels: u32, lines: u64, threads: u32) -> Option<Portions> {
@@ -345,7 +346,7 @@ mod tests {
         };
         let problem = Problem {
             layer: &layer,
-            inputs: &[tensor(channels); 2],
+            inputs: &[tensor(channels); INPUTS],
             output: &tensor(64),
             slice: Slice::default(),
             threads,

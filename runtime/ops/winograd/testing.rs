@@ -76,7 +76,7 @@ impl Case {
         let [from, to] = self.in_group();
         Layer {
             kind: OpKind::Winograd as u32,
-            inputs: [0, if self.residual == Residual::None { NONE } else { 1 }],
+            inputs: [0, if self.residual == Residual::None { NONE } else { 1 }, NONE],
             output: 2,
             activation: self.activation,
             panels: self.groups * to.div_ceil(isa.panel() as u32),
@@ -185,7 +185,7 @@ impl Case {
     ) -> Vec<f32> {
         let [input, residual, packed] = operands;
         let (layer, isa) = (self.layer(kernels.isa()), kernels.isa());
-        let inputs = [self.input, self.output];
+        let inputs = [self.input, self.output, Tensor::default()];
         assert_eq!(validate(&layer, &inputs, &self.output, isa), Ok(()), "{self:?}");
         let panel = layer.panel_bytes as usize / 4;
         let mat = |data, t: &Tensor| {
@@ -229,6 +229,7 @@ impl Case {
                         Residual::InPlace => Operand::Output,
                         Residual::Apart => Operand::Mat(mat(residual, &self.output)),
                     },
+                    Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
@@ -265,9 +266,9 @@ impl Case {
         }
         let slide = Slide {
             layer: &layer,
-            inputs: [self.input, self.output],
+            inputs: [self.input, self.output, Tensor::default()],
             output: self.output,
-            data: [input, residual],
+            data: [input, residual, &[]],
             out: residual,
             weights: packed,
             algorithm: 0,

@@ -83,7 +83,7 @@ fn groups() {
 fn scratch_is_the_same_wherever_a_slice_begins() {
     for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
         let case = case(4, [1, 9, 11, 4 * 40], 4 * 70).groups(4);
-        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
+        let (layer, inputs) = (case.layer(isa), [case.input, case.output, Tensor::default()]);
         let bytes = |first, count, threads, want| {
             let slice = Slice { first, count, row: 0, rows: 99, ..Slice::default() };
             scratch_of(
@@ -229,7 +229,7 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                     rows: size * size,
                     ..Slice::default()
                 };
-                let inputs = [case.input, case.output];
+                let inputs = [case.input, case.output, Tensor::default()];
                 let of = |threads, want| {
                     scratch_of(
                         &Problem {
@@ -263,7 +263,10 @@ fn records_that_do_not_fit_are_refused() {
     let refuse = |case: Case, change: &dyn Fn(&mut Layer)| {
         let mut layer = case.layer(isa);
         change(&mut layer);
-        assert!(validate(&layer, &[case.input, case.output], &case.output, isa).is_err());
+        assert!(
+            validate(&layer, &[case.input, case.output, Tensor::default()], &case.output, isa)
+                .is_err()
+        );
     };
     for tile in [0, 1, 3, 6, u32::MAX] {
         let p = WinogradParams { tile, pad: [1, 1], groups: 1 };
@@ -275,7 +278,8 @@ fn records_that_do_not_fit_are_refused() {
     }
     // Groups that a processor can compute: two of 10 channels, with a panel each.
     let grouped = good().groups(2);
-    let (inputs, cuda) = ([grouped.input, grouped.output], grouped.layer(Isa::Cuda));
+    let (inputs, cuda) =
+        ([grouped.input, grouped.output, Tensor::default()], grouped.layer(Isa::Cuda));
     assert_eq!(validate(&grouped.layer(isa), &inputs, &grouped.output, isa), Ok(()));
     assert!(validate(&cuda, &inputs, &grouped.output, Isa::Cuda).is_err());
     refuse(good().groups(2), &|layer| layer.panel_bytes = good().layer(isa).panel_bytes);

@@ -271,7 +271,7 @@ fn during(
     }
     let step = &plan.steps[number as usize - 1];
     let layer = &network.layers[step.layer as usize];
-    for tensor in [layer.inputs[0], layer.inputs[1], layer.output] {
+    for tensor in layer.inputs.into_iter().chain([layer.output]) {
         if tensor != NONE {
             intact(arena, tensor, inference)?;
         }

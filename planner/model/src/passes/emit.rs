@@ -15,8 +15,8 @@ use crate::weights::{self, Panels};
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::CHAIN;
 use eyelet::pack::{
-    self, Activation, BinaryOp, BinaryParams, ConvParams, Encoding, LayerNormParams, OpKind,
-    PoolParams, ReduceOp, Tensor,
+    self, Activation, BinaryOp, BinaryParams, ConvParams, Encoding, INPUTS, LayerNormParams,
+    OpKind, PoolParams, ReduceOp, Tensor,
 };
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 pub(super) struct Draft {
     pub name: String,
     pub kind: OpKind,
-    pub inputs: [Option<Tensor>; 2],
+    pub inputs: [Option<Tensor>; INPUTS],
     pub output: Tensor,
     pub activation: Activation,
     pub params: [u32; 24],
@@ -117,6 +117,12 @@ pub(super) fn covering(node: &str, view: &View) -> Result<Tensor, PassError> {
     let span = view.span();
     let row = Rect { buffer: view.buffer, offset: view.offset, dims: [1, 1, 1, span], pitch: span };
     tensor(node, view.rect(&view.order()).unwrap_or(row))
+}
+
+/// Inputs, and behind them none.
+pub(super) fn slots<const N: usize>(inputs: [Option<Tensor>; N]) -> [Option<Tensor>; INPUTS] {
+    const { assert!(N <= INPUTS) };
+    std::array::from_fn(|slot| inputs.get(slot).copied().flatten())
 }
 
 fn words(pair: [usize; 2]) -> [u32; 2] {
@@ -275,7 +281,7 @@ impl Emitter<'_> {
     ) -> Result<(), PassError> {
         let input = self.operand(&item.name, item.inputs[0], order)?;
         let output = self.place(&item.name, item.outputs[0], order)?;
-        self.layer(item, kind, [Some(input), None], output, params, Weights::None)
+        self.layer(item, kind, [Some(input)], output, params, Weights::None)
     }
 
     pub fn is_gpu(&self) -> bool {
@@ -288,7 +294,7 @@ impl Emitter<'_> {
         self.out.layers.push(Draft {
             name: format!("{}.squares", item.name),
             kind: OpKind::Binary,
-            inputs: [Some(input); 2],
+            inputs: slots([Some(input); 2]),
             output,
             activation: Activation::NONE,
             params: pack::params_words(&params),
@@ -321,11 +327,11 @@ impl Emitter<'_> {
     }
 
     /// Appends a layer; how its weights divide into panels follows from the recipe.
-    pub fn layer(
+    pub fn layer<const N: usize>(
         &mut self,
         item: &Item,
         kind: OpKind,
-        inputs: [Option<Tensor>; 2],
+        inputs: [Option<Tensor>; N],
         output: Tensor,
         params: [u32; 24],
         weights: Weights,
@@ -339,7 +345,7 @@ impl Emitter<'_> {
             width: width as u32,
             name: item.name.clone(),
             kind,
-            inputs,
+            inputs: slots(inputs),
             output,
             activation: item.activation,
             params,

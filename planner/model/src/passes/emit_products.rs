@@ -121,7 +121,7 @@ impl Emitter<'_> {
         let output = self.place(name, y, &row_major(shape.len() + 1))?;
         let params = GatherParams { entries: field(name, "the entries of a table", linear.k)? };
         let (params, weights) = (pack::params_words(&params), Weights::Dense(linear.dense()));
-        self.layer(item, OpKind::Gather, [Some(indices), None], output, params, weights)
+        self.layer(item, OpKind::Gather, [Some(indices)], output, params, weights)
     }
 
     /// The last axis normalised.
@@ -335,7 +335,7 @@ impl Emitter<'_> {
             op: op as u32,
         };
         let params = pack::params_words(&params);
-        self.layer(item, OpKind::Reduce, [Some(input), None], output, params, Weights::None)
+        self.layer(item, OpKind::Reduce, [Some(input)], output, params, Weights::None)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Emission of values: where each lies, and the copies that bring it into another memory order.
 
 use super::PassError;
-use super::emit::{Draft, Emitter, covering, field, tensor, too_scattered};
+use super::emit::{Draft, Emitter, covering, field, slots, tensor, too_scattered};
 use super::gaps::pitch;
 use super::view::{View, row_major};
 use crate::graph::ValueId;
@@ -93,7 +93,7 @@ impl Emitter<'_> {
         self.out.layers.push(Draft {
             name: format!("{node}.copy"),
             kind: OpKind::Copy,
-            inputs: [Some(covering(node, from)?), None],
+            inputs: slots([Some(covering(node, from)?)]),
             output,
             activation: Activation::NONE,
             params: pack::params_words(&params),

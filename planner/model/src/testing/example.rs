@@ -16,7 +16,8 @@ pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     if kind == OpKind::Conv as u32 { u64::from(step.count) * 64 * u64::from(threads) } else { 0 }
 }
 
-pub fn layer(kind: OpKind, inputs: [u32; 2], output: u32) -> Layer {
+pub fn layer(kind: OpKind, [first, second]: [u32; 2], output: u32) -> Layer {
+    let inputs = [first, second, NONE];
     Layer { kind: kind as u32, inputs, output, ..Layer::default() }
 }
 
@@ -392,7 +393,7 @@ pub fn lives(network: &Network, plan: &Plan) -> Vec<(i64, i64)> {
     network.outputs.iter().for_each(|port| touch(port.tensor, plan.period()));
     for (index, step) in plan.steps.iter().enumerate() {
         let layer = &network.layers[step.layer as usize];
-        for tensor in [layer.inputs[0], layer.inputs[1], layer.output] {
+        for tensor in layer.inputs.into_iter().chain([layer.output]) {
             if tensor != NONE {
                 touch(tensor, index as i64 + 1);
             }

@@ -16,7 +16,7 @@ use eyelet::device::DeviceError;
 use eyelet::device::accelerator::{Launch, Queue};
 use eyelet::ops::cuda::{self, Call};
 use eyelet::ops::{Slice, winograd};
-use eyelet::pack::{ConvParams, Layer, WinogradParams, params};
+use eyelet::pack::{ConvParams, INPUTS, Layer, WinogradParams, params};
 use eyelet_model::network::Network;
 
 /// Rows of a tile.
@@ -74,7 +74,7 @@ fn count(network: &Network, layer: &Layer, multiprocessors: u32) -> f64 {
         layer,
         inputs: layer.inputs.map(record),
         output,
-        operands: [0; 2],
+        operands: [0; INPUTS],
         out: 0,
         weights: 0,
         scratch: 0,

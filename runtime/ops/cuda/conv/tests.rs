@@ -41,9 +41,9 @@ fn check_as(queue: &mut Recorder, case: &Case, chains: u32, encoding: Encoding) 
     let poison = vec![f32::NAN; residual.len()];
     let run = Run {
         layer,
-        inputs: [case.input, case.output],
+        inputs: [case.input, case.output, Tensor::default()],
         output: case.output,
-        data: [&input, &residual],
+        data: [&input, &residual, &[]],
         weights: &packed,
         before: if in_place { &residual } else { &poison },
         in_place,
@@ -219,9 +219,9 @@ fn special_values() {
         let before = vec![7.0; case.output.rows() as usize * 40];
         let on_gpu = Run {
             layer,
-            inputs: [case.input, Tensor::default()],
+            inputs: [case.input, Tensor::default(), Tensor::default()],
             output: case.output,
-            data: [&input, &[]],
+            data: [&input, &[], &[]],
             weights: bytemuck::cast_slice(&packed),
             before: &before,
             in_place: false,
@@ -242,7 +242,7 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
     use crate::ops::{Operand, conv};
 
     let layer = case.layer(Isa::Portable);
-    let inputs = [case.input, Tensor::default()];
+    let inputs = [case.input, Tensor::default(), Tensor::default()];
     let (rows, cols) = (case.output.rows() as usize, case.output.cols() as usize);
     let slice =
         Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, ..Slice::default() };
@@ -263,6 +263,7 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
         output: case.output,
         operands: [
             Operand::Mat(MatRef::new(input, pixels, channels, channels).unwrap()),
+            Operand::Absent,
             Operand::Absent,
         ],
         out: MatMut::new(&mut out, rows, cols, cols).unwrap(),

@@ -8,7 +8,8 @@ use crate::ops::cuda::run;
 use crate::ops::testing::{Random, layer};
 use crate::ops::{self, Problem, Slice};
 use crate::pack::{
-    ConvParams, Encoding, Isa, Layer, MatMulParams, OpKind, Tensor, WinogradParams, params_words,
+    ConvParams, Encoding, INPUTS, Isa, Layer, MatMulParams, OpKind, Tensor, WinogradParams,
+    params_words,
 };
 use std::prelude::rust_2024::*;
 
@@ -121,7 +122,7 @@ fn what_is_accepted_is_launched_within_limits() {
             }
         }
         let [a, b, out] = [a, b, out].map(|dims| tensor(&mut random, dims));
-        let inputs = [a, b];
+        let inputs = [a, b, Tensor::default()];
         let valid = ops::validate(&record, &inputs, &out, [u64::MAX; 2], Isa::Cuda).is_ok();
         if !valid || ![a, b, out].iter().all(fits) {
             continue;
@@ -142,7 +143,7 @@ fn what_is_accepted_is_launched_within_limits() {
             layer: &record,
             inputs,
             output: out,
-            operands: [1 << 40; 2],
+            operands: [1 << 40; INPUTS],
             out: 1 << 41,
             weights: 1 << 42,
             scratch: 1 << 43,

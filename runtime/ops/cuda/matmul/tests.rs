@@ -6,7 +6,7 @@ use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::testing::floats;
 use crate::ops::testing::layer;
-use crate::pack::{Activation, OpKind, Tensor};
+use crate::pack::{Activation, NONE, OpKind, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -40,13 +40,13 @@ fn check(queue: &mut Recorder, p: MatMulParams, gap: u32) {
     }
     let clamp = Activation { kind: 1, alpha: -1.5, beta: f32::INFINITY };
     let mut layer = layer(OpKind::MatMul, clamp, &p);
-    layer.inputs = [0, 1];
+    layer.inputs = [0, 1, NONE];
     let before = vec![f32::NAN; output.rows() as usize * output.pitch as usize];
     let run = Run {
         layer,
-        inputs,
+        inputs: [inputs[0], inputs[1], Tensor::default()],
         output,
-        data: [&data[0], &data[1]],
+        data: [&data[0], &data[1], &[]],
         weights: &[],
         before: &before,
         in_place: false,

@@ -6,7 +6,7 @@ use crate::device::cuda::testing::assert_same;
 use crate::kernels::Kernels;
 use crate::ops::testing::Residual;
 use crate::ops::winograd::testing::{Case, case, relative_error};
-use crate::pack::{Activation, ActivationKind, Encoding, Isa};
+use crate::pack::{Activation, ActivationKind, Encoding, INPUTS, Isa, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -21,9 +21,9 @@ fn run_as(queue: &mut Recorder, case: &Case, packed: &[f32], encoding: Encoding)
     let poison = vec![f32::NAN; residual.len()];
     let run = Run {
         layer,
-        inputs: [case.input, case.output],
+        inputs: [case.input, case.output, Tensor::default()],
         output: case.output,
-        data: [&input, &residual],
+        data: [&input, &residual, &[]],
         weights: &weights,
         before: if in_place { &residual } else { &poison },
         in_place,
@@ -124,7 +124,7 @@ fn scratch_is_bounded() {
             let layer = case.layer(Isa::Cuda);
             let rows = size * size;
             let slice = Slice { first: 0, count: layer.panels, row: 0, rows, ..Slice::default() };
-            let bytes = scratch_bytes(&layer, &[case.input; 2], &case.output, &slice);
+            let bytes = scratch_bytes(&layer, &[case.input; INPUTS], &case.output, &slice);
             assert!(bytes <= MOST_BYTES + 128, "{case:?}: {bytes}");
         }
     }

@@ -133,7 +133,11 @@ impl Machine<'_> {
             }
             assert!(!matches!(kind, OpKind::Copy | OpKind::MatMul));
             let allowed = match kind {
-                OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::LayerNorm => true,
+                OpKind::Unary
+                | OpKind::Binary
+                | OpKind::Where
+                | OpKind::Softmax
+                | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
                 _ => false,
             };
@@ -173,6 +177,7 @@ impl Machine<'_> {
             OpKind::Copy => return self.copy(&params(&layer), &x.unwrap(), &output),
             OpKind::LayerNorm => self.layer_norm(&params(&layer), &x.unwrap(), &output, &packed),
             OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
+            OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
         };
         for (i, value) in indices(output.dims).zip(result) {
@@ -195,7 +200,7 @@ impl Machine<'_> {
         &self,
         layer: &Layer,
         kind: OpKind,
-        inputs: [Option<Tensor>; 2],
+        inputs: [Option<Tensor>; INPUTS],
         output: &Tensor,
         packed: &[f64],
     ) -> Vec<f64> {
@@ -281,7 +286,7 @@ impl Machine<'_> {
     fn binary(
         &self,
         p: &BinaryParams,
-        inputs: [Option<Tensor>; 2],
+        inputs: [Option<Tensor>; INPUTS],
         output: &Tensor,
         packed: &[f64],
     ) -> Vec<f64> {
@@ -315,6 +320,30 @@ impl Machine<'_> {
                 BinaryOp::Mod => a % b,
             }
         });
+        result.collect()
+    }
+
+    fn choose(
+        &self,
+        p: &WhereParams,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let mut start = 0;
+        let constants = [0, 1, 2].map(|which| {
+            let dims = p.extents[which];
+            let held = Tensor { offset: start, dims, pitch: dims[3], ..Tensor::default() };
+            assert_eq!(p.constants >> which & 1 == 1, inputs[which].is_none());
+            start += if inputs[which].is_none() { dims.iter().product::<u32>() } else { 0 };
+            held
+        });
+        let operand = |which: usize, i: [usize; 4]| match &inputs[which] {
+            Some(tensor) => self.read(tensor, i),
+            None => packed[at(&constants[which], i)],
+        };
+        let result = indices(output.dims)
+            .map(|i| if operand(0, i) != 0.0 { operand(1, i) } else { operand(2, i) });
         result.collect()
     }
 
@@ -375,7 +404,12 @@ impl Machine<'_> {
         result.collect()
     }
 
-    fn mat_mul(&self, p: &MatMulParams, inputs: [Option<Tensor>; 2], output: &Tensor) -> Vec<f64> {
+    fn mat_mul(
+        &self,
+        p: &MatMulParams,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+    ) -> Vec<f64> {
         assert_eq!(output.rows() as u32, p.batch * p.m);
         assert_eq!((output.dims[3], p.col_stride[0]), (p.n, 1));
         let element = |which: usize, index: [u32; 3]| {

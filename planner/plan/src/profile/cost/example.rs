@@ -23,7 +23,7 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
         tensors: vec![tensor(0, from), tensor(1, to)],
         layers: vec![Layer {
             kind: kind as u32,
-            inputs: [0, NONE],
+            inputs: [0, NONE, NONE],
             output: 1,
             panels: if weighted { to[1].div_ceil(8) } else { 0 },
             panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },

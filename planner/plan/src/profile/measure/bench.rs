@@ -11,7 +11,7 @@ use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
-use eyelet::pack::{Layer, Method, NONE, OpKind, PAGE, Tensor};
+use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
 use eyelet_model::network::Network;
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ pub(super) struct Bench<'a> {
     layer: &'a Layer,
     /// What steps compute it by, as in [`Network::on_load`].
     method: Method,
-    inputs: [Tensor; 2],
+    inputs: [Tensor; INPUTS],
     output: Tensor,
     kernels: &'a Kernels,
     data: Vec<Vec<Line>>,
@@ -114,7 +114,7 @@ impl<'a> Bench<'a> {
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
         let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
-        ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
+        ops::validate(layer, &inputs, &output, [floats(0), floats(INPUTS)], network.isa).ok()?;
         let rows = output.rows() as u32;
         let method = Method::by(network.on_load[0]);
         let slice = Slice { first: 0, count: layer.panels, row: 0, rows, method };
@@ -129,8 +129,8 @@ impl<'a> Bench<'a> {
             inputs,
             output,
             kernels,
-            data: network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect(),
-            made: lines(network.buffers[2].bytes),
+            data: network.buffers[..INPUTS].iter().map(|buffer| lines(buffer.bytes)).collect(),
+            made: lines(network.buffers[INPUTS].bytes),
             scratch: lines(scratch),
         })
     }
@@ -170,7 +170,7 @@ impl<'a> Bench<'a> {
                 (_, Some(mat)) => Operand::Mat(mat),
             }
         };
-        let operands = [operand(0), operand(1)];
+        let operands = std::array::from_fn(operand);
         let (rows, cols) = (output.rows() as usize, output.cols() as usize);
         let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut self.made);
         let out = match kind {

@@ -4,15 +4,15 @@ use crate::profile::cost::Class;
 use bytemuck::Pod;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams, NONE,
-    OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
+    ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, INPUTS, Layer, MatMulParams,
+    NONE, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 use eyelet_model::network::Network;
 
 /// Height, width, channels.
 type Shape = [u32; 3];
 
-/// A network of one layer from tensors 0 and 1 to tensor 2.
+/// A network of one layer from the first tensors to the last one. Inputs that it has not are as the first one.
 fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: Shape) -> Network {
     let tensor = |buffer: u32, [height, width, channels]: Shape| Tensor {
         buffer,
@@ -20,8 +20,10 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
         pitch: channels,
         ..Tensor::default()
     };
-    let shapes = [inputs[0], *inputs.get(1).unwrap_or(&inputs[0]), output];
-    let tensors: Vec<Tensor> = (0..3).zip(shapes).map(|(b, shape)| tensor(b, shape)).collect();
+    let mut shapes = [inputs[0]; INPUTS + 1];
+    shapes[..inputs.len()].copy_from_slice(inputs);
+    shapes[INPUTS] = output;
+    let tensors: Vec<Tensor> = (0..).zip(shapes).map(|(b, shape)| tensor(b, shape)).collect();
     let bytes = |tensor: &Tensor| 4 * tensor.rows() * u64::from(tensor.cols());
     let buffers = tensors.iter().map(|tensor| Buffer { bytes: bytes(tensor) }).collect();
     Network {
@@ -31,8 +33,10 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
         tensors,
         layers: vec![Layer {
             kind: kind as u32,
-            inputs: [0, if inputs.len() > 1 { 1 } else { NONE }],
-            output: 2,
+            inputs: std::array::from_fn(
+                |slot| if slot < inputs.len() { slot as u32 } else { NONE },
+            ),
+            output: INPUTS as u32,
             params: params_words(params),
             ..Layer::default()
         }],

@@ -22,7 +22,7 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
         let [_, height, width, _] = output.dims;
         let tile = operands[0].window.tile;
-        let slots = (0..2).filter(|slot| layer.inputs[*slot] != NONE);
+        let slots = (0..layer.inputs.len()).filter(|slot| layer.inputs[*slot] != NONE);
         for (slot, Operand { tensor, window, .. }) in slots.zip(operands) {
             assert_eq!((layer.inputs[slot], window.tile), (*tensor, tile));
             compared += 1;
