@@ -129,6 +129,14 @@ def stored(value):
     return value.astype(np.float32) if narrow else value
 
 
+def too_wide(value):
+    """Whether doubles have numbers that become infinite in single precision."""
+    if value.dtype != np.float64:
+        return False
+    with np.errstate(all="ignore"):
+        return bool((np.isinf(value.astype(np.float32)) & np.isfinite(value)).any())
+
+
 def dynamic(value):
     return not all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
 
@@ -138,7 +146,6 @@ class Runs:
 
     def __init__(self, arguments, case, folder):
         self.command, self.board, self.case = arguments.eyelet, arguments.board, case
-        self.fixes = arguments.fixes
         self.folder = pathlib.Path(folder)
         self.model = self.folder / "model.onnx"
         self.pack = self.folder / "net.pack"
@@ -172,15 +179,17 @@ class Runs:
             if value is None:
                 continue
             files[port.name] = self.folder / f"in{index}-{len(files)}.npy"
+            if too_wide(value):
+                return Result(self.case, "refused", "a number of the test does not fit single precision, in which eyelet computes")
             np.save(files[port.name], stored(value))
-            if self.fixes and dynamic(port):
+            if dynamic(port) and 0 not in value.shape:
                 shapes.append(f"--shape={port.name}={','.join(map(str, value.shape))}")
         fixed = {}
         for _ in range(ATTEMPTS):
             constants = [f"--constant={name}={files[name]}" for name in fixed]
             report, failed = self.call("plan", self.model, "--budget", "2GiB", "--effort", "fast", "--board", self.board,
                                        "-o", self.pack, "--import-memory", "2GiB", *shapes, *constants)
-            more = wanted_constant(failed, files, fixed, ports) if failed and self.fixes else []
+            more = wanted_constant(failed, files, fixed, ports) if failed else []
             if not more:
                 break
             first = failed if not fixed else first
@@ -202,7 +211,7 @@ class Runs:
 
 def wanted_constant(failed, files, fixed, ports):
     """Inputs that a refusal wants to be constant."""
-    if "must be constant" not in failed.reason:
+    if "--constant" not in failed.reason:
         return []
     named = re.findall(r"must be constant, but `([^`]*)`", failed.reason)
     direct = [name for name in named if name in files and name not in fixed]
@@ -345,9 +354,6 @@ def main():
     if arguments.write and partial:
         parser.error("--write needs all tests")
     chosen = cases(arguments)
-    # Whether shapes and inputs can be fixed.
-    usage = subprocess.run([arguments.eyelet, "plan", "--help"], capture_output=True, text=True, check=True).stdout
-    arguments.fixes = "--constant" in usage and "--shape" in usage
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         results = list(pool.map(lambda case: run(arguments, case), chosen))
     rows = counts(results)

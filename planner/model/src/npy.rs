@@ -56,6 +56,26 @@ pub struct Npy {
     data: BufReader<File>,
 }
 
+/// Numbers of a file, as exact as it has them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    Whole(Vec<i128>),
+    Real(Vec<f64>),
+}
+
+impl Numbers {
+    pub fn len(&self) -> usize {
+        match self {
+            Numbers::Whole(numbers) => numbers.len(),
+            Numbers::Real(numbers) => numbers.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Reads the header of the file at `path`.
 pub fn open(path: impl AsRef<Path>) -> Result<Npy, Error> {
     let path = path.as_ref().to_path_buf();
@@ -144,7 +164,29 @@ impl Npy {
         }
     }
 
-    fn convert<T: Deserialize>(self, out: &mut [f32], to: impl Fn(T) -> f32) -> Result<(), Error> {
+    /// The shape, and all elements in C order and in full precision.
+    pub fn numbers(self) -> Result<(Vec<usize>, Numbers), Error> {
+        let (shape, count, kind) = (self.shape.clone(), self.elements, self.kind);
+        let mut whole = vec![0i128; if kind.0 == TypeChar::Float { 0 } else { count }];
+        let mut real = vec![0f64; count - whole.len()];
+        match kind {
+            (TypeChar::Float, 4) => self.convert(&mut real, |value: f32| value.into()),
+            (TypeChar::Float, _) => self.convert(&mut real, |value: f64| value),
+            (TypeChar::Int, 1) => self.convert(&mut whole, |value: i8| value.into()),
+            (TypeChar::Int, 2) => self.convert(&mut whole, |value: i16| value.into()),
+            (TypeChar::Int, 4) => self.convert(&mut whole, |value: i32| value.into()),
+            (TypeChar::Int, _) => self.convert(&mut whole, |value: i64| value.into()),
+            (TypeChar::Uint, 1) => self.convert(&mut whole, |value: u8| value.into()),
+            (TypeChar::Uint, 2) => self.convert(&mut whole, |value: u16| value.into()),
+            (TypeChar::Uint, 4) => self.convert(&mut whole, |value: u32| value.into()),
+            (TypeChar::Uint, _) => self.convert(&mut whole, |value: u64| value.into()),
+            _ => self.convert(&mut whole, |value: bool| value.into()),
+        }?;
+        let is_real = kind.0 == TypeChar::Float;
+        Ok((shape, if is_real { Numbers::Real(real) } else { Numbers::Whole(whole) }))
+    }
+
+    fn convert<T: Deserialize, U>(self, out: &mut [U], to: impl Fn(T) -> U) -> Result<(), Error> {
         let Npy { path, header, shape, data, .. } = self;
         let places = Places::new(&shape, header.order());
         let file = NpyFile::with_header(header, data);

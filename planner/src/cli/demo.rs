@@ -154,7 +154,7 @@ fn on_disk(folder: &Scratch) -> bool {
 /// Plans the model for both budgets: the pack, the bytes of its weights, and the budget that holds them
 /// all.
 fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64), Error> {
-    let failed = |error| Error::Import { path: model.to_owned(), source: Box::new(error) };
+    let failed = |error| Error::of_import(model, error);
     let graph = import(model).map_err(failed)?;
     let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
     // Weights padded to panels and pages, activations, tables: more than enough is no waste, as memory
@@ -219,7 +219,7 @@ fn on_memory(pack: &Path) -> bool {
 fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
     let name = Path::new("digits.onnx");
     let graph = import_bytes(Bytes::from_static(MODEL), None)
-        .map_err(|error| Error::Import { path: name.to_owned(), source: Box::new(error) })?;
+        .map_err(|error| Error::of_import(name, error))?;
     let path = folder.join("digits.pack");
     let packed = order(vec![DIGITS_BUDGET])?.pack(name, &graph, &path, output)?;
     let bytes =

@@ -35,8 +35,11 @@ pub enum Error {
     #[error("cannot print: {0}")]
     Print(io::Error),
 
-    #[error("{}{source}", named(path, source))]
-    Import { path: PathBuf, source: Box<ImportError> },
+    #[error("{}{source}{}", named(path, source), match command {
+        Some(command) => format!("\n  {command}"),
+        None => String::new(),
+    })]
+    Import { path: PathBuf, source: Box<ImportError>, command: Option<String> },
     #[error("{}: {source}", path.display())]
     Pass { path: PathBuf, source: PassError },
     #[error(transparent)]
@@ -157,6 +160,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error of reading a model.
+    pub fn of_import(path: &std::path::Path, source: ImportError) -> Self {
+        Self::Import { path: path.to_owned(), source: Box::new(source), command: None }
+    }
+
     /// An error of a GPU.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     pub fn gpu(error: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -2,11 +2,11 @@
 
 use super::Error;
 use eyelet_planner::graph::Graph;
-use eyelet_planner::import::{IMPORT_MEMORY, import_within};
+use eyelet_planner::import::{IMPORT_MEMORY, Options, import_with};
 use eyelet_planner::size;
 use std::path::Path;
 
-/// What reading a model may take.
+/// What reading a model may take, and what of the model is fixed.
 #[derive(Debug, clap::Args)]
 pub struct Reading {
     /// Most memory for constants that are made while the model is read: those that it computes of others, integers, and
@@ -14,12 +14,81 @@ pub struct Reading {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_negative_numbers = true,
         default_value_t = IMPORT_MEMORY, hide_default_value = true)]
     import_memory: u64,
+    /// The shape of an input that the model leaves open, as in --shape image=1,3,224,224. Once for each.
+    #[arg(long = "shape", value_name = "NAME=N,N,…", value_parser = shape)]
+    shapes: Vec<(String, Vec<usize>)>,
+    /// The extent of a dimension that the model names, as in --dim batch=1. Once for each.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    dims: Vec<(String, usize)>,
+    /// Makes an input a constant: a number, several with commas between them, or the path of a .npy file. What follows
+    /// from it is computed while the model is read. Once for each.
+    #[arg(long = "constant", value_name = "NAME=VALUE", value_parser = constant)]
+    constants: Vec<(String, String)>,
+    /// Cuts the model after a node or tensor, which becomes an output. Once for each.
+    #[arg(long, value_name = "NAME")]
+    until: Vec<String>,
 }
 
 impl Reading {
     /// Reads a model.
     pub fn import(&self, path: &Path) -> Result<Graph, Error> {
-        import_within(path, self.import_memory)
-            .map_err(|error| Error::Import { path: path.to_owned(), source: Box::new(error) })
+        let options = Options {
+            memory: self.import_memory,
+            shapes: self.shapes.clone(),
+            dims: self.dims.clone(),
+            constants: self.constants.clone(),
+            until: self.until.clone(),
+        };
+        import_with(path, &options).map_err(|source| {
+            let command = source.missing_dims().map(|missing| again(&missing));
+            Error::Import { path: path.to_owned(), source: Box::new(source), command }
+        })
     }
+}
+
+/// The command line of this process with more options.
+fn again(more: &str) -> String {
+    let quoted = |word: String| match word
+        .chars()
+        .all(|c| c.is_alphanumeric() || "_-./:=,%+@".contains(c))
+    {
+        true if !word.is_empty() => word,
+        _ => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words: Vec<String> = words.collect();
+    format!("eyelet {} {more}", words.join(" "))
+}
+
+/// `batch=1`.
+fn dim(text: &str) -> Result<(String, usize), String> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, extent) =
+        parts.ok_or_else(|| format!("`{text}` is none: write one such as batch=1"))?;
+    Ok((name.into(), extent_of(extent)?))
+}
+
+/// `image=1,3,224,224`.
+fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, shape) =
+        parts.ok_or_else(|| format!("`{text}` is none: write one such as image=1,3,224,224"))?;
+    let shape = shape.split(',').map(extent_of).collect::<Result<_, _>>()?;
+    Ok((name.into(), shape))
+}
+
+fn extent_of(text: &str) -> Result<usize, String> {
+    match text.trim().parse::<u32>() {
+        Ok(extent @ 1..) => Ok(extent as usize),
+        _ => Err(format!("`{text}` is no extent: a number from 1 to 4294967295")),
+    }
+}
+
+/// `sr=16000`.
+fn constant(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or_else(|| {
+        format!("`{text}` is none: write one such as rate=16000 or mask=mask.npy")
+    })?;
+    Ok((name.into(), value.into()))
 }

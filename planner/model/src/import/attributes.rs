@@ -1,7 +1,7 @@
 //! Typed access to a node's attributes.
 
 use super::error::NodeProblem;
-use super::onnx::{AttributeProto, AttributeType, NodeProto, TensorProto};
+use super::onnx::{AttributeProto, AttributeType, GraphProto, NodeProto, TensorProto};
 
 /// The largest number taken for a kernel, stride, dilation, padding or count: products of a few of
 /// them and of tensor extents stay far from overflow.
@@ -14,6 +14,11 @@ pub(super) struct Attributes<'a>(&'a [AttributeProto]);
 impl<'a> Attributes<'a> {
     pub fn of(node: &'a NodeProto) -> Self {
         Self(&node.attribute)
+    }
+
+    /// The attribute of a function's call that one in the function refers to.
+    pub fn reference(attribute: &AttributeProto) -> Option<&str> {
+        Some(attribute.ref_attr_name.as_str()).filter(|name| !name.is_empty())
     }
 
     /// The attribute, if it is there; it must have the type (files older than types may omit it).
@@ -66,6 +71,12 @@ impl<'a> Attributes<'a> {
 
     pub fn tensor(self, name: &str) -> Result<Option<&'a TensorProto>, NodeProblem> {
         Ok(self.find(name, AttributeType::Tensor)?.and_then(|attribute| attribute.t.as_ref()))
+    }
+
+    pub fn graph(self, name: &str) -> Result<&'a GraphProto, NodeProblem> {
+        let found = self.find(name, AttributeType::Graph)?;
+        let graph = found.and_then(|attribute| attribute.g.as_deref());
+        graph.ok_or_else(|| NodeProblem::attribute(name, "is missing"))
     }
 
     pub fn string(self, name: &str) -> Result<Option<&'a str>, NodeProblem> {

@@ -3,7 +3,7 @@
 //! Nodes that cannot be translated for one reason are one line; what follows from them is not
 //! reported.
 
-use super::ImportError;
+use super::{ImportError, dynamic};
 use std::fmt;
 
 /// Lines that a report has; the rest is counted.
@@ -32,6 +32,15 @@ impl ImportError {
         match self {
             ImportError::Blocked(Blockers(all)) => all.iter().map(blocker).collect(),
             one => vec![blocker(one)],
+        }
+    }
+
+    /// Options that fix the dimensions which the model leaves open, if it does.
+    pub fn missing_dims(&self) -> Option<String> {
+        match self {
+            ImportError::Dynamic { inputs } => Some(dynamic::options(inputs)),
+            ImportError::Blocked(Blockers(all)) => all.iter().find_map(ImportError::missing_dims),
+            _ => None,
         }
     }
 

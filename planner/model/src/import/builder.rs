@@ -105,6 +105,14 @@ impl Builder {
         &self.graph.values[value].shape
     }
 
+    /// The shape of an operand of either kind.
+    pub fn shape_of(&self, operand: &Operand) -> Vec<usize> {
+        match operand {
+            Operand::Float(_, value) | Operand::Whole(_, value) => self.shape(*value).to_vec(),
+            Operand::Integer(_, array) => array.shape.clone(),
+        }
+    }
+
     /// Charges for folded elements of so many bytes each before they are made.
     pub fn charge(&mut self, elements: usize, bytes_each: usize) -> Result<(), NodeProblem> {
         self.allowance.ask(elements, bytes_each)?;

@@ -25,6 +25,8 @@ pub(super) struct Context<'a, 'b> {
     pub proto: &'a NodeProto,
     /// The node's name in the graph.
     pub name: &'a str,
+    /// What names of its outputs begin with: where in the model its body is.
+    pub prefix: &'a str,
     pub opset: i64,
     pub inputs: Vec<Given>,
     pub builder: &'b mut Builder,
@@ -39,7 +41,7 @@ impl<'a> Context<'a, '_> {
     /// The name of output `index`.
     pub fn output(&self, index: usize) -> String {
         match self.proto.output.get(index) {
-            Some(name) if !name.is_empty() => name.clone(),
+            Some(name) if !name.is_empty() => format!("{}{name}", self.prefix),
             _ => format!("{}:{index}", self.name),
         }
     }
@@ -167,10 +169,7 @@ impl<'a> Context<'a, '_> {
 
     /// The shape of an operand of either kind.
     pub fn shape_of(&self, operand: &Operand) -> Vec<usize> {
-        match operand {
-            Operand::Float(_, value) | Operand::Whole(_, value) => self.shape(*value),
-            Operand::Integer(_, array) => array.shape.clone(),
-        }
+        self.builder.shape_of(operand)
     }
 
     /// Constant floats as this node's first output.

@@ -1,16 +1,18 @@
 //! What can be wrong with a model, said so that its owner can act on it.
 
 use super::blockers::Blockers;
+use super::dynamic::{self, DynamicInput};
 use super::memory::OverMemory;
 use super::onnx::DataType;
+use super::options::OptionProblem;
 use super::types;
 use std::path::PathBuf;
 use thiserror::Error;
 
 /// The oldest operator set that is read.
-pub const OLDEST_OPSET: i64 = 9;
+pub const OLDEST_OPSET: i64 = 6;
 /// The newest operator set that is read.
-pub const NEWEST_OPSET: i64 = 21;
+pub const NEWEST_OPSET: i64 = 28;
 
 /// Why a model could not be imported.
 #[derive(Debug, Error)]
@@ -48,16 +50,17 @@ pub enum ImportError {
     Opset { version: i64 },
 
     #[error(
-        "input `{input}`: dimension {dimension} is dynamic ({given}), but plans are made for fixed shapes; \
-         export the model with a fixed shape (without dynamic_axes), or fix it with \
-         `python -m onnxruntime.tools.make_dynamic_shape_fixed`"
+        "plans are made for fixed shapes, and {} of the model's {} not fixed: {}; give {}, with your own numbers: {}",
+        inputs.len(), if inputs.len() == 1 { "inputs is" } else { "inputs are" }, dynamic::list(inputs),
+        if inputs.len() == 1 { "its dimensions" } else { "their dimensions" }, dynamic::options(inputs)
     )]
-    DynamicShape { input: String, dimension: usize, given: String },
+    Dynamic { inputs: Vec<DynamicInput> },
 
-    #[error(
-        "input `{input}` has no tensor type with a shape; export the model with a fixed input shape"
-    )]
-    NoShape { input: String },
+    #[error("input `{input}` is no tensor; export the model with tensors as inputs")]
+    NoTensor { input: String },
+
+    #[error(transparent)]
+    Option(#[from] OptionProblem),
 
     #[error(
         "input `{input}` has the type {given}, but inputs must be floats, or INT32 or INT64 indices; \
@@ -184,8 +187,8 @@ pub enum NodeProblem {
     Missing { index: usize, role: &'static str },
 
     #[error(
-        "`{role}` must be constant, but `{value}` is computed; \
-         export the model with constant folding, or simplify it with onnxsim"
+        "`{role}` must be constant, but `{value}` is computed; if it is or follows from an input, fix that \
+         (--constant NAME=VALUE), else export the model with constant folding, or simplify it with onnxsim"
     )]
     NotConstant { role: &'static str, value: String },
 

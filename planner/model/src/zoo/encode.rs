@@ -60,7 +60,7 @@ fn head(model: &Model) -> Vec<u8> {
         opset_import: vec![OperatorSetIdProto { domain: String::new(), version: model.opset() }],
         producer_name: "eyelet zoo".to_string(),
         producer_version: env!("CARGO_PKG_VERSION").to_string(),
-        graph: None,
+        ..ModelProto::default()
     }
     .encode_to_vec();
     length_delimited(MODEL_GRAPH, graph.encoded_len() + initializers_bytes(model), &mut bytes);

@@ -405,8 +405,8 @@ impl Model {
             output: vec![name.to_string()],
             name: name.to_string(),
             op_type: op.to_string(),
-            domain: String::new(),
             attribute,
+            ..NodeProto::default()
         });
     }
 }

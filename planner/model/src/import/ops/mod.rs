@@ -14,19 +14,49 @@ mod reduction;
 mod resize;
 mod window;
 
-use super::builder::Operand;
-use super::context::{Context, axes};
+use super::builder::{Builder, Operand};
+use super::context::{Context, Given, axes};
+use super::data::External;
 use super::error::NodeProblem;
-use super::onnx::NodeProto;
+use super::onnx::{AttributeProto, NodeProto};
 use crate::graph::Op;
 use std::cmp::Ordering;
 
 /// Translates a node. The result has an operand for each output that is computed.
 pub(super) type Translate = fn(&mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>;
 
+/// Whether a domain is that of ONNX's own operators.
+pub(super) fn is_standard_domain(domain: &str) -> bool {
+    matches!(domain, "" | "ai.onnx")
+}
+
+/// Whether a node's operator is ONNX's own.
+pub(super) fn is_standard(node: &NodeProto) -> bool {
+    is_standard_domain(&node.domain)
+}
+
+/// The operator set of nodes that the model does not have.
+const OWN_OPSET: i64 = 13;
+
+/// Translates a node that the model does not have: operator and name, inputs and attributes. Its first output.
+pub(super) fn apply(
+    (builder, external): (&mut Builder, &mut External),
+    (operator, name): (&str, &str),
+    inputs: Vec<Given>,
+    attribute: Vec<AttributeProto>,
+) -> Result<Operand, NodeProblem> {
+    let (op_type, output) = (operator.into(), vec![name.into()]);
+    let proto = NodeProto { op_type, output, attribute, ..NodeProto::default() };
+    let translate = find(&proto)?;
+    let (prefix, opset) = ("", OWN_OPSET);
+    let made =
+        translate(&mut Context { proto: &proto, name, prefix, opset, inputs, builder, external })?;
+    made.into_iter().next().ok_or(NodeProblem::Unknown)
+}
+
 /// How nodes of an operator are translated; that it is not supported is known without its inputs.
 pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
-    if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+    if !is_standard(node) {
         return Err(NodeProblem::unsupported(format!(
             "it is of the operator set `{}`; export the model with standard ONNX operators",
             node.domain
@@ -210,9 +240,6 @@ fn advice(operator: &str) -> String {
         }
         _ if operator.ends_with("Integer") => {
             "quantized models are not read: export the float model"
-        }
-        "If" | "Loop" | "Scan" => {
-            "control flow is not: export the model by tracing, so that one path remains"
         }
         "LSTM" | "GRU" | "RNN" => "recurrent networks are not: unroll it into MatMul and Add",
         "GlobalMaxPool" => "replace it by MaxPool over the whole image",

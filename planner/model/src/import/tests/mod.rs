@@ -1,12 +1,14 @@
 //! Tests on models that are built here, message by message.
 
 mod constants;
+mod control;
 mod errors;
 mod layout;
 mod memory;
 mod mutations;
 mod norms;
 mod operators;
+mod options;
 mod structure;
 mod transformers;
 

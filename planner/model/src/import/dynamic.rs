@@ -1,0 +1,122 @@
+//! Inputs whose shapes are not fixed, and what its user can do about them.
+
+use super::onnx::{Dimension, ValueInfoProto};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// An input whose shape is not fixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DynamicInput {
+    pub name: String,
+    /// Its dimensions; none if the model does not even say how many there are.
+    pub dims: Option<Vec<Dim>>,
+}
+
+/// A dimension as the model gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    Fixed(usize),
+    Named(String),
+    Unnamed,
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(extent) => write!(f, "{extent}"),
+            Dim::Named(name) => f.write_str(name),
+            Dim::Unnamed => f.write_str("?"),
+        }
+    }
+}
+
+/// The dimensions of an input; none if it has no shape.
+pub(super) fn dims_of(input: &ValueInfoProto) -> Option<Vec<Dim>> {
+    let tensor = input.r#type.as_ref()?.tensor_type.as_ref()?;
+    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
+        Some(Dimension::Value(extent)) if *extent > 0 => Dim::Fixed(*extent as usize),
+        Some(Dimension::Param(name)) if !name.is_empty() => Dim::Named(name.clone()),
+        // Some exporters write 0 or -1.
+        _ => Dim::Unnamed,
+    });
+    Some(dims.collect())
+}
+
+/// The shape of an input, if it is fixed.
+pub(super) fn shape_of(input: &ValueInfoProto) -> Result<Vec<usize>, DynamicInput> {
+    let dims = dims_of(input);
+    let fixed = |dim: &Dim| match dim {
+        Dim::Fixed(extent) => Some(*extent),
+        _ => None,
+    };
+    let shape = dims.as_ref().and_then(|dims| dims.iter().map(fixed).collect());
+    shape.ok_or_else(|| DynamicInput { name: input.name.clone(), dims })
+}
+
+/// Options that fix these inputs, each number a guess by name and place.
+pub(super) fn options(inputs: &[DynamicInput]) -> String {
+    let mut named = BTreeMap::new();
+    let mut options = vec![];
+    for input in inputs {
+        let Some(dims) = &input.dims else {
+            options.push(format!("--shape {}=1,3,224,224", quoted(&input.name)));
+            continue;
+        };
+        let guesses = dims.iter().enumerate().map(|(axis, dim)| guess(dim, axis, dims.len()));
+        let guesses: Vec<usize> = guesses.collect();
+        if dims.contains(&Dim::Unnamed) {
+            let list: Vec<String> = guesses.iter().map(ToString::to_string).collect();
+            options.push(format!("--shape {}={}", quoted(&input.name), list.join(",")));
+            continue;
+        }
+        for (dim, &guess) in dims.iter().zip(&guesses) {
+            if let Dim::Named(name) = dim
+                && named.insert(name, guess).is_none()
+            {
+                options.push(format!("--dim {}={guess}", quoted(name)));
+            }
+        }
+    }
+    options.join(" ")
+}
+
+/// What a dimension may be.
+fn guess(dim: &Dim, axis: usize, rank: usize) -> usize {
+    let name = match dim {
+        Dim::Fixed(extent) => return *extent,
+        Dim::Named(name) => name.to_lowercase(),
+        Dim::Unnamed => String::new(),
+    };
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    match (axis, rank) {
+        _ if has(&["batch"]) => 1,
+        _ if has(&["seq", "len", "token", "time"]) => 128,
+        _ if has(&["height", "width"]) => 224,
+        (0, _) => 1,
+        (1, 4) => 3,
+        (2 | 3, 4) => 224,
+        (1, 2 | 3) => 128,
+        _ => 1,
+    }
+}
+
+/// A name as a word of a command line.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
+    match name.chars().all(plain) && !name.is_empty() {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', r"'\''")),
+    }
+}
+
+/// The inputs with their dimensions, as a list.
+pub(super) fn list(inputs: &[DynamicInput]) -> String {
+    let one = |input: &DynamicInput| match &input.dims {
+        None => format!("`{}` (no shape)", input.name),
+        Some(dims) => {
+            let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+            format!("`{}` [{}]", input.name, dims.join(", "))
+        }
+    };
+    inputs.iter().map(one).collect::<Vec<_>>().join(", ")
+}
