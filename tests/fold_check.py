@@ -325,8 +325,114 @@ def products():
     yield Case("Dropout", [image])
 
 
+def indexed():
+    rng = np.random.default_rng(SEED)
+    for name in ["int64", "int32", "uint8", "bool", "float32", "float64"]:
+        data = (np.arange(24) % 2 == 0 if name == "bool" else np.arange(24)).astype(name).reshape(2, 3, 4)
+        for axis, extent in enumerate(data.shape):
+            indices = rng.integers(-extent, extent, (2, 2, 3))
+            yield Case("GatherElements", [data, indices], axis=axis)
+            distinct = np.argsort(rng.random((2, 3, 4)), axis=axis)
+            yield Case("ScatterElements", [data, distinct, data[::-1].copy()], opset=18, axis=axis - 3)
+        yield Case("GatherND", [data, np.array([[0, 1], [-1, 2]])])
+        yield Case("GatherND", [data, np.array([[[0, 1, -1]], [[1, 2, 3]]])])
+        yield Case("GatherND", [data, np.array([[[2], [0]], [[1], [-1]]])], batch_dims=1)
+        yield Case("ScatterND", [data, np.array([[1], [0]]), data[::-1].copy()], opset=18)
+        yield Case("ScatterND", [data, np.array([[1, 2], [0, -1]]), data[0, :2]], opset=18)
+        yield Case("Compress", [data, np.array([True, False, True])], axis=1)
+        yield Case("Compress", [data, np.array([True, False, True, True])])
+        yield Case("Tile", [data, np.array([2, 1, 3])])
+        yield Case("NonZero", [data])
+        if name != "bool":
+            for reduction in ["add", "mul", "max", "min"]:
+                yield Case("ScatterND", [data, np.array([[1], [1]]), data], opset=18, reduction=reduction)
+                yield Case("ScatterElements", [data, np.zeros((2, 1, 4), np.int64), data[:, :1]], opset=18, axis=1,
+                           reduction=reduction)
+        if name in ("int64", "float32"):
+            for upper in [0, 1]:
+                for k in [-2, 0, 1]:
+                    yield Case("Trilu", [data, np.array(k)], upper=upper)
+            yield Case("ReverseSequence", [data, np.array([1, 2, 2])])
+            yield Case("ReverseSequence", [data, np.array([1, 3])], batch_axis=0, time_axis=1)
+
+
+def ordered():
+    rng = np.random.default_rng(SEED)
+    for name in ["int64", "int32", "float32", "float64"]:
+        data = rng.integers(0, 5, (3, 4, 5)).astype(name)
+        for axis, k in [(0, 2), (-1, 5), (1, 1)]:
+            for largest in [0, 1]:
+                yield Case("TopK", [data, np.array([k])], outputs=2, axis=axis, largest=largest)
+        for exclusive, reverse in itertools.product([0, 1], [0, 1]):
+            yield Case("CumSum", [data, np.array(1)], exclusive=exclusive, reverse=reverse)
+    for name in ["int64", "float32", "float64"]:
+        data = rng.integers(0, 3, (4, 2, 2)).astype(name)
+        for given in [{}, {"sorted": 0}, {"axis": 0}, {"axis": 1}, {"axis": -1, "sorted": 0}]:
+            yield Case("Unique", [data], outputs=4, **given)
+    for indices, kind in [([0, 2, -1, 7], "int64"), ([[1, 0]], "int32")]:
+        for axis in [-1, 0, 1]:
+            values = np.array([2, 5], "float32")
+            yield Case("OneHot", [np.array(indices, kind), np.array(3), values], axis=axis)
+    for k in [-1, 0, 2]:
+        yield Case("EyeLike", [np.zeros((3, 4), np.float32)], k=k)
+        yield Case("EyeLike", [np.zeros((3, 2), np.int32)], k=k, dtype=TensorProto.INT64)
+
+
+def bits():
+    for name in INTEGERS:
+        for operator in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]:
+            yield Case(operator, pairs(name), opset=18)
+        yield Case("BitwiseNot", [edges(name)], opset=18)
+    for name in ["uint8", "uint32", "uint64"]:
+        for direction in ["LEFT", "RIGHT"]:
+            yield Case("BitShift", pairs(name, lambda a, b: b < 8), direction=direction)
+    yield Case("Xor", pairs("bool"))
+    for name in ["float32", "float64"]:
+        yield Case("IsNaN", [edges(name)])
+        for positive, negative in itertools.product([0, 1], [0, 1]):
+            yield Case("IsInf", [edges(name)], detect_positive=positive, detect_negative=negative)
+
+
+def signals():
+    rng = np.random.default_rng(SEED)
+    signal = rng.standard_normal((2, 10, 1)).astype(np.float32)
+    both = rng.standard_normal((2, 6, 2)).astype(np.float32)
+    for data in [signal, both]:
+        yield Case("DFT", [data], tolerance=1e-3, axis=1)
+        yield Case("DFT", [data, np.array(4)], tolerance=1e-3, axis=1)
+        yield Case("DFT", [data, np.array(13)], tolerance=1e-3, axis=1)
+        yield Case("DFT", [data], tolerance=1e-3, axis=0)
+    yield Case("DFT", [signal], tolerance=1e-3, axis=1, onesided=1)
+    yield Case("DFT", [both], tolerance=1e-3, axis=1, inverse=1)
+    window = rng.standard_normal(4).astype(np.float32)
+    yield Case("STFT", [signal, np.array(2), window], tolerance=1e-3)
+    yield Case("STFT", [signal, np.array(3), None, np.array(5)], tolerance=1e-3, onesided=0)
+    for operator in ["HannWindow", "HammingWindow", "BlackmanWindow"]:
+        for periodic in [0, 1]:
+            yield Case(operator, [np.array(9)], tolerance=1e-5, periodic=periodic)
+    for corners in [0, 1]:
+        yield Case("AffineGrid", [rng.standard_normal((2, 2, 3)).astype(np.float32), np.array([2, 1, 3, 4])], opset=20,
+                   tolerance=1e-4, align_corners=corners)
+        yield Case("AffineGrid", [rng.standard_normal((1, 3, 4)).astype(np.float32), np.array([1, 1, 2, 3, 2])], opset=20,
+                   tolerance=1e-4, align_corners=corners)
+
+
+def einsums():
+    rng = np.random.default_rng(SEED)
+    floats = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
+    for equation, *shapes in [("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("bij,bjk->bik", (5, 2, 3), (5, 3, 4)),
+                              ("bhid,bhjd->bhij", (2, 3, 4, 5), (2, 3, 6, 5)), ("ij->ji", (2, 3)), ("ij->i", (2, 3)),
+                              ("ij->", (2, 3)), ("ii->i", (3, 3)), ("iji->j", (3, 2, 3)), ("i,j->ij", (2,), (3,)),
+                              ("i,i->", (4,), (4,)), ("...ij,...jk->...ik", (2, 2, 3), (2, 3, 4)),
+                              ("...ij,jk->...ik", (5, 2, 3), (3, 4)), ("...ij,...jk->...ik", (5, 1, 2, 3), (4, 3, 2)),
+                              ("ab,bc,cd->ad", (2, 3), (3, 4), (4, 5)), ("bn,anm,bm->ba", (2, 3), (5, 3, 4), (2, 4)),
+                              ("ij,ij->ij", (2, 3), (2, 3)), ("ijk,ik->ij", (2, 3, 4), (2, 4)), ("bc,bd", (2, 3), (2, 4))]:
+        yield Case("Einsum", [floats(*shape) for shape in shapes], tolerance=1e-4, equation=equation)
+
+
 def all_cases():
-    for family in [arithmetic, comparisons, unary, powers, casts, reductions, ranges, moves, resizes, products]:
+    for family in [arithmetic, comparisons, unary, powers, casts, reductions, ranges, moves, resizes, products, indexed, ordered,
+                   bits, einsums, signals]:
         yield from family()
 
 

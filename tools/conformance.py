@@ -42,7 +42,7 @@ SUITES = ["node", "simple", "pytorch-operator", "pytorch-converted", "light"]
 EVERY = 8
 SECONDS = 120
 # How often inputs are fixed before a test counts as refused.
-ATTEMPTS = 4
+ATTEMPTS = 8
 # Reasons of one operator that the page has, and characters of each.
 REASONS, LONGEST = 2, 160
 
@@ -192,11 +192,10 @@ class Runs:
             more = wanted_constant(failed, files, fixed, ports) if failed else []
             if not more:
                 break
-            first = failed if not fixed else first
             fixed.update(dict.fromkeys(more))
             shapes = [shape for shape in shapes if shape.split("=")[1] not in fixed]
         if failed:
-            return failed if not fixed or failed.outcome == "crashed" else first
+            return failed
         given = [files.get(port["name"]) for port in report["inputs"]]
         if None in given:
             return Result(self.case, "refused", "an input of the test is no tensor of numbers")

@@ -92,17 +92,37 @@ fn external_data() {
     at("/etc/passwd").fails(&["`/etc/passwd`, outside the model's folder"]);
 }
 
+/// An open dimension is an error whose last line is the command that fixes it.
+#[test]
+fn open_dimensions() {
+    let folder = folder();
+    let done = plan_changed(folder.path(), |model| {
+        let input = &mut model.graph.as_mut().unwrap().input[0];
+        let tensor = input.r#type.as_mut().unwrap().tensor_type.as_mut().unwrap();
+        let value = Some(Dimension::Param("batch size".into()));
+        tensor.shape.as_mut().unwrap().dim[0] = DimensionProto { value };
+    });
+    let command = "eyelet plan model/changed.onnx --budget 1MiB --dim 'batch size'=1";
+    done.fails(&["1 of the model's inputs is not fixed", &format!("\n  {command}")]);
+    let model = "model/changed.onnx";
+    let fixed = plan(folder.path(), model, &["--dim", "batch size=1", "-o", "fixed.pack"]);
+    assert!(fixed.text().contains("fixed.pack"));
+    plan(folder.path(), model, &["--dim", "batch size=0"]).misused(&["`0` is no extent"]);
+    let until = plan(folder.path(), model, &["--dim", "batch size=1", "--until", "nowhere"]);
+    until.fails(&["--until nowhere: the model has no node or tensor of that name"]);
+}
+
 #[test]
 fn unsupported_operator() {
     let folder = folder();
     let done = plan_changed(folder.path(), |model| {
         let node = &mut model.graph.as_mut().unwrap().node[1];
-        (node.op_type, node.name) = ("Einsum".to_owned(), "middle".to_owned());
+        (node.op_type, node.name) = ("Bernoulli".to_owned(), "middle".to_owned());
     });
     done.fails(&[
         "changed.onnx",
         "node `middle`",
-        "operator `Einsum`",
+        "operator `Bernoulli`",
         "opset 13",
         "not supported",
     ]);
@@ -115,7 +135,7 @@ fn all_blockers_of_a_model() {
     let change = |model: &mut ModelProto| {
         let graph = model.graph.as_mut().unwrap();
         let last = graph.node.len() - 1;
-        for (index, operator) in [(1, "Einsum"), (2, "Frobnicate"), (last, "Einsum")] {
+        for (index, operator) in [(1, "Bernoulli"), (2, "Frobnicate"), (last, "Bernoulli")] {
             graph.node[index].op_type = operator.to_owned();
             graph.node[index].name = format!("n{index}");
         }
@@ -124,7 +144,7 @@ fn all_blockers_of_a_model() {
     let last = format!("`n{}`", digits_nodes() - 1);
     done.fails(&[
         "changed.onnx: 3 things stand between this model and a pack:",
-        &format!("\n  operator `Einsum`, 2 nodes (`n1`, {last}): not supported; "),
+        &format!("\n  operator `Bernoulli`, 2 nodes (`n1`, {last}): not supported; "),
         "\n  operator `Frobnicate`, 1 node (`n2`): not supported; ",
     ]);
     let done = plan(folder.path(), "model/changed.onnx", &["--json"]);
@@ -132,7 +152,7 @@ fn all_blockers_of_a_model() {
     let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
     let blockers = report["blockers"].as_array().unwrap();
     let named: Vec<&str> = blockers.iter().map(|one| one["operator"].as_str().unwrap()).collect();
-    assert_eq!(named, ["Einsum", "Frobnicate", "Einsum"]);
+    assert_eq!(named, ["Bernoulli", "Frobnicate", "Bernoulli"]);
     assert_eq!(blockers[1]["node"], "n2");
     assert!(blockers[1]["reason"].as_str().unwrap().starts_with("not supported; "), "{report}");
     assert!(report["error"].as_str().unwrap().contains("3 things"), "{report}");

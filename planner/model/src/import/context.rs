@@ -18,6 +18,7 @@ pub(super) enum Given {
     /// What comes from a node that could not be translated: nothing follows from it.
     Unknown,
     Known(Operand),
+    Sequence(Rc<Vec<Given>>),
 }
 
 /// One node of the model while it is translated.
@@ -52,6 +53,7 @@ impl<'a> Context<'a, '_> {
             None | Some(Given::Absent) => Ok(None),
             Some(Given::Unknown) => Err(NodeProblem::Unknown),
             Some(Given::Known(operand)) => Ok(Some(operand.clone())),
+            Some(Given::Sequence(_)) => Err(of_sequence()),
         }
     }
 
@@ -63,7 +65,7 @@ impl<'a> Context<'a, '_> {
     pub fn kind(&self) -> DataType {
         let kinds = self.inputs.iter().filter_map(|given| match given {
             Given::Known(operand) => Some(operand.kind()),
-            Given::Absent | Given::Unknown => None,
+            Given::Absent | Given::Unknown | Given::Sequence(_) => None,
         });
         kinds.into_iter().find(|&kind| types::is_float(kind)).unwrap_or(DataType::Float)
     }
@@ -172,6 +174,11 @@ impl<'a> Context<'a, '_> {
         self.builder.shape_of(operand)
     }
 
+    /// The name of a value.
+    pub fn name_of(&self, value: ValueId) -> String {
+        self.builder.graph.values[value].name.clone()
+    }
+
     /// Constant floats as this node's first output.
     pub fn folded(&mut self, kind: DataType, array: Array<f64>) -> Vec<Operand> {
         let name = self.output(0);
@@ -259,6 +266,11 @@ impl<'a> Context<'a, '_> {
         };
         self.builder.charge(work, bytes_each)
     }
+}
+
+/// A sequence of tensors where one tensor is needed.
+pub(super) fn of_sequence() -> NodeProblem {
+    NodeProblem::shape("a sequence of tensors is read where a tensor is needed")
 }
 
 /// An axis counted from either end.

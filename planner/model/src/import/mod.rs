@@ -13,7 +13,6 @@ mod body;
 mod builder;
 mod compose;
 mod context;
-mod control;
 mod data;
 mod dynamic;
 mod error;
@@ -22,16 +21,13 @@ mod file;
 mod finish;
 mod importer;
 mod memory;
-mod old;
 pub mod onnx;
 mod ops;
 mod options;
 mod order;
-mod scope;
 #[cfg(test)]
 mod tests;
 mod types;
-mod until;
 
 pub use memory::{IMPORT_MEMORY, OverMemory};
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// The operator was met where its input is computed, not constant.
 pub(super) fn only_folded() -> NodeProblem {
     NodeProblem::unsupported(
-        "it is only folded on constants; rewrite the model without it, or export it with constant folding",
+        "it is only folded on constants; fix the input that it follows from (--constant NAME=VALUE), or rewrite the \
+         model without it",
     )
 }
 

@@ -4,7 +4,8 @@ use super::super::array::broadcast;
 use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
-use crate::graph::Op;
+use super::serve::int;
+use crate::graph::{Op, ValueId};
 
 pub(super) fn gemm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let (a, b) = (cx.float(0, "a")?, cx.float(1, "b")?);
@@ -46,6 +47,9 @@ pub(super) fn matmul(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     let misfit = NodeProblem::shape(format!(
         "tensors of shapes {left:?} and {right:?} cannot be multiplied"
     ));
+    if let Some(made) = by_matrix(cx, a, b)? {
+        return Ok(vec![made]);
+    }
     let (row, column) = (left.len() == 1, right.len() == 1);
     if left.is_empty() || right.is_empty() || left.last() == Some(&0) {
         return Err(misfit);
@@ -74,4 +78,86 @@ pub(super) fn matmul(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         shape.remove(shape.len() - 1 - usize::from(!column));
     }
     cx.emit(Op::Reshape, vec![Some(product)], shape)
+}
+
+/// Products that one with a constant of several matrices may become.
+const MOST_MATRICES: usize = 256;
+
+/// The product of what flows with a constant of several matrices, as one product for each; `None` of others.
+fn by_matrix(
+    cx: &mut Context<'_, '_>,
+    a: ValueId,
+    b: ValueId,
+) -> Result<Option<Operand>, NodeProblem> {
+    let constant = |value: ValueId| cx.builder.graph.values[value].constant.is_some();
+    let matrix = match (constant(a), constant(b)) {
+        (true, false) => cx.shape(a),
+        (false, true) => cx.shape(b),
+        _ => return Ok(None),
+    };
+    let batch = &matrix[..matrix.len().saturating_sub(2)];
+    let count: usize = batch.iter().product();
+    let (left, right) = (cx.shape(a), cx.shape(b));
+    let fits = left.len() >= 2 && right.len() >= 2 && !left.contains(&0) && !right.contains(&0);
+    if count <= 1
+        || !fits
+        || broadcast(&left[..left.len() - 2], &right[..right.len() - 2]).is_none()
+    {
+        return Ok(None);
+    }
+    if count > MOST_MATRICES {
+        return Err(NodeProblem::unsupported(format!(
+            "its constant has {count} matrices, at most {MOST_MATRICES} are multiplied one by one; cut the model \
+             before this node (--until)"
+        )));
+    }
+    let kind = cx.kind();
+    let operands = [Operand::Float(kind, a), Operand::Float(kind, b)];
+    one_by_one(cx, "product", operands, constant(a)).map(Some)
+}
+
+/// Splits both operands along the first axis along which the constant one has several matrices.
+fn one_by_one(
+    cx: &mut Context<'_, '_>,
+    name: &str,
+    [a, b]: [Operand; 2],
+    constant_first: bool,
+) -> Result<Operand, NodeProblem> {
+    let shapes = [cx.shape_of(&a), cx.shape_of(&b)];
+    let matrix = &shapes[usize::from(!constant_first)];
+    let batch = matrix.len() - 2;
+    let Some(at) = matrix[..batch].iter().position(|&extent| extent > 1) else {
+        // One matrix.
+        let flat = &matrix[batch..].to_vec();
+        let inputs = match constant_first {
+            true => vec![cx.shaped(&format!("{name}/matrix"), a, flat)?, b],
+            false => vec![a, cx.shaped(&format!("{name}/matrix"), b, flat)?],
+        };
+        return cx.serve(name, "MatMul", inputs, vec![]);
+    };
+    // The axis as both operands count it, from the last.
+    let from_last = matrix.len() - at;
+    let extent = matrix[at];
+    let rank = shapes[0].len().max(shapes[1].len());
+    let mut parts = Vec::with_capacity(extent);
+    for index in 0..extent {
+        let mut part = |operand: &Operand, shape: &[usize], suffix: &str| match shape
+            .len()
+            .checked_sub(from_last)
+        {
+            Some(axis) if shape[axis] > 1 => {
+                cx.chosen(&format!("{name}/{index}/{suffix}"), operand.clone(), axis, &[index])
+            }
+            _ => Ok(operand.clone()),
+        };
+        let pair = [part(&a, &shapes[0], "a")?, part(&b, &shapes[1], "b")?];
+        let made = one_by_one(cx, &format!("{name}/{index}"), pair, constant_first)?;
+        // What flows may have fewer axes than the constant.
+        let mut shape = cx.shape_of(&made);
+        while shape.len() < rank {
+            shape.insert(0, 1);
+        }
+        parts.push(cx.shaped(&format!("{name}/{index}/shaped"), made, &shape)?);
+    }
+    cx.serve(name, "Concat", parts, vec![int("axis", (rank - from_last) as i64)])
 }

@@ -1,17 +1,25 @@
 //! The operators: from a node of the model, with shapes inferred, to nodes of the graph or constants.
 
 mod attention;
+mod bits;
 mod cast;
+
 mod cut;
+mod einsum;
 mod elementwise;
 mod folded;
+mod indexed;
 mod layout;
 mod linear;
 mod normalise;
 mod norms;
+mod patterns;
 mod pointwise;
 mod reduction;
 mod resize;
+mod serve;
+mod signal;
+mod sorted;
 mod window;
 
 use super::builder::{Builder, Operand};
@@ -179,7 +187,38 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Or" => |cx| elementwise::logic(cx, |a, b| a || b),
         "Neg" | "Abs" | "Not" | "Floor" | "Ceil" | "Round" | "Sqrt" | "Reciprocal" | "Exp"
         | "Log" | "Sign" => elementwise::unary,
+        "Xor" => |cx| elementwise::logic(cx, |a, b| a != b),
+        "BitwiseAnd" => |cx| bits::binary(cx, |a, b| a & b),
+        "BitwiseOr" => |cx| bits::binary(cx, |a, b| a | b),
+        "BitwiseXor" => |cx| bits::binary(cx, |a, b| a ^ b),
+        "BitwiseNot" => bits::not,
+        "BitShift" => bits::shift,
+        "IsNaN" => |cx| bits::are(cx, f64::is_nan),
+        "IsInf" => bits::are_infinite,
         "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => elementwise::reduce,
+
+        "GatherElements" => indexed::gather_elements,
+        "GatherND" => indexed::gather_nd,
+        "Scatter" | "ScatterElements" => indexed::scatter_elements,
+        "ScatterND" => indexed::scatter_nd,
+        "Compress" => indexed::compress,
+        "ReverseSequence" => indexed::reverse_sequence,
+        "TopK" => sorted::top_k,
+        "NonZero" => sorted::non_zero,
+        "Unique" => sorted::unique,
+        "EyeLike" => patterns::eye_like,
+        "Trilu" => patterns::trilu,
+        "Tile" => patterns::tile,
+        "CumSum" => |cx| patterns::cumulate(cx, true),
+        "CumProd" => |cx| patterns::cumulate(cx, false),
+        "OneHot" => patterns::one_hot,
+        "Einsum" => einsum::einsum,
+        "DFT" => signal::dft,
+        "STFT" => signal::stft,
+        "HannWindow" => |cx| signal::window(cx, &[0.5, -0.5]),
+        "HammingWindow" => |cx| signal::window(cx, &[25.0 / 46.0, -21.0 / 46.0]),
+        "BlackmanWindow" => |cx| signal::window(cx, &[0.42, -0.5, 0.08]),
+        "AffineGrid" => signal::affine_grid,
 
         other => return Err(NodeProblem::unsupported(advice(other))),
     })
@@ -243,12 +282,11 @@ fn advice(operator: &str) -> String {
         }
         "LSTM" | "GRU" | "RNN" => "recurrent networks are not: unroll it into MatMul and Add",
         "GlobalMaxPool" => "replace it by MaxPool over the whole image",
-        "Einsum" => "export the model with MatMul and Transpose in its place",
-        "NonMaxSuppression" | "TopK" | "NonZero" => {
-            "cut the model before this node and do its work after the inference"
+        "NonMaxSuppression" => {
+            "cut the model before this node (--until) and do its work after the inference"
         }
         _ => {
-            "replace it by supported operators (simplifying with onnxsim may help), or cut the model before it"
+            "replace it by supported operators (simplifying with onnxsim may help), or cut the model before it (--until)"
         }
     };
     text.into()

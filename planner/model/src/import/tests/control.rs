@@ -197,3 +197,47 @@ fn operator_set_6_broadcasts_as_it_is_told() {
     assert!(model.error().contains("training mode"));
     assert_eq!(single(6, "Dropout", &[1], "x", vec![int("is_test", 1)]).run(), [1.0]);
 }
+
+#[test]
+fn sequences_are_known_while_the_model_is_read() {
+    let list = |model: Model, name: &str, value: i64| {
+        model.initializer(integer_tensor(name, &[], &[value]))
+    };
+    let model = Model::new(17).input("x", &[2, 3]);
+    let model = list(list(model, "last", -1), "first", 0)
+        .node("SplitToSequence", "x", "rows", vec![int("axis", 1), int("keepdims", 0)])
+        .node("SequenceAt", "rows last", "z", vec![])
+        .node("SequenceErase", "rows first", "less", vec![])
+        .node("SequenceInsert", "less z first", "more", vec![])
+        .node("SequenceLength", "more", "count", vec![])
+        .node("Cast", "count", "counted", vec![int("to", 1)])
+        .node("ConcatFromSequence", "more", "joined", vec![int("axis", 0), int("new_axis", 1)])
+        .node("Mul", "joined counted", "y", vec![]);
+    // Columns 2, 1, 2, each as a row, times 3.
+    let found = model.clone().output("y").run();
+    assert_eq!(found, [9.0, 18.0, 6.0, 15.0, 9.0, 18.0]);
+    let error = model.clone().node("Relu", "rows", "r", vec![]).output("r").error();
+    assert!(error.contains("a sequence of tensors is read where a tensor is needed"), "{error}");
+    let error = model.clone().output("rows").error();
+    assert!(error.contains("output `rows`: a sequence of tensors"), "{error}");
+    let error =
+        list(model, "far", 7).node("SequenceAt", "rows far", "r", vec![]).output("r").error();
+    assert!(error.contains("the position 7 is outside a sequence of 3 entries"), "{error}");
+}
+
+#[test]
+fn a_body_is_mapped_over_a_sequence() {
+    let mut body = Model::new(17).node("Mul", "one by", "r", vec![]).output("r");
+    for name in ["one", "by"] {
+        body.graph().input.push(port(name, DataType::Float, vec![]));
+    }
+    let model = Model::new(17)
+        .input("x", &[4])
+        .initializer(float_tensor("by", &[1], &[0.5]))
+        .initializer(integer_tensor("three", &[], &[3]))
+        .node("SplitToSequence", "x three", "parts", vec![])
+        .node("SequenceMap", "parts by", "made", vec![graph_attribute("body", body)])
+        .node("ConcatFromSequence", "made", "y", vec![int("axis", 0)])
+        .output("y");
+    assert_eq!(model.run(), [0.5, 1.0, 1.5, 2.0]);
+}

@@ -116,11 +116,14 @@ fn types_of_inputs_and_outputs() {
 
 #[test]
 fn unsupported_operators() {
-    let mut model = single(17, "Einsum", &[1], "x", vec![]);
+    let mut model = single(17, "Bernoulli", &[1], "x", vec![]);
     model.graph().node[0].name = "Foo_3".into();
     says(
         &model.error(),
-        &["node `Foo_3`: operator `Einsum` (opset 17): not supported;", "MatMul and Transpose"],
+        &[
+            "node `Foo_3`: operator `Bernoulli` (opset 17): not supported;",
+            "replace it by supported operators",
+        ],
     );
     let model = single(17, "Frobnicate", &[1], "x", vec![]);
     says(&model.error(), &["node `Frobnicate_0`", "replace it by supported operators"]);
@@ -267,9 +270,9 @@ fn all_blockers_at_once() {
     let model = Model::new(17)
         .input("x", &[2, 3])
         .weights("w", &[3])
-        .node("Einsum", "x", "a", vec![])
+        .node("Bernoulli", "x", "a", vec![])
         .node("Relu", "a", "b", vec![])
-        .node("Einsum", "b", "c", vec![])
+        .node("Bernoulli", "b", "c", vec![])
         .node("Conv", "c w", "d", vec![])
         .node("Resize", "d", "e", vec![string("mode", "linear")])
         .node("Frobnicate", "e", "f", vec![])
@@ -285,8 +288,8 @@ fn all_blockers_at_once() {
         (Some(operator.to_owned()), Some(format!("{operator}_{index}")))
     };
     let expected = [
-        node("Einsum", 0),
-        node("Einsum", 2),
+        node("Bernoulli", 0),
+        node("Bernoulli", 2),
         node("Resize", 4),
         node("Frobnicate", 5),
         (None, None),
@@ -296,20 +299,22 @@ fn all_blockers_at_once() {
     says(&text, &["5 things stand between this model and a pack:"]);
     says(
         &text,
-        &["\n  operator `Einsum`, 2 nodes (`Einsum_0`, `Einsum_2`): not supported; export"],
+        &[
+            "\n  operator `Bernoulli`, 2 nodes (`Bernoulli_0`, `Bernoulli_2`): not supported; replace",
+        ],
     );
     says(&text, &["operator `Resize`, 1 node (`Resize_4`): not supported; linear"]);
     says(&text, &["node `Add_8` reads `missing`, which nothing produces"]);
     assert_eq!(text.lines().count(), 5);
     // Nothing is known of an input without a shape, but of operators.
     let mut model =
-        single(17, "Relu", &[1], "x", vec![]).node("Einsum", "y", "z", vec![]).output("z");
+        single(17, "Relu", &[1], "x", vec![]).node("Bernoulli", "y", "z", vec![]).output("z");
     model.graph().input[0].r#type = None;
-    let [input, einsum] = &model.try_import().expect_err("an error").blockers()[..] else {
+    let [input, bernoulli] = &model.try_import().expect_err("an error").blockers()[..] else {
         panic!("{}", model.error())
     };
     says(&input.reason, &["input `x` is no tensor"]);
-    assert_eq!(einsum.operator.as_deref(), Some("Einsum"));
+    assert_eq!(bernoulli.operator.as_deref(), Some("Bernoulli"));
 }
 
 #[test]

@@ -1,20 +1,20 @@
 //! Operator set 6, as that of today: what does not broadcast by itself is given the shape that does.
 
-use super::array::Array;
-use super::attributes::Attributes;
-use super::builder::Operand;
-use super::context::{Given, axis};
-use super::error::NodeProblem;
-use super::importer::Importer;
-use super::onnx::{DataType, NodeProto};
-use super::ops;
+use super::super::array::Array;
+use super::super::attributes::Attributes;
+use super::super::builder::Operand;
+use super::super::context::{Given, axis};
+use super::super::error::NodeProblem;
+use super::super::onnx::{DataType, NodeProto};
+use super::super::ops;
+use super::Importer;
 
 /// The first operator set that needs none of this.
 pub(super) const FIRST: i64 = 7;
 
 impl Importer<'_> {
     /// Changes what a node of operator set 6 reads to what newer ones do.
-    pub fn adapt(
+    pub(super) fn adapt(
         &mut self,
         proto: &NodeProto,
         name: &str,

@@ -1,13 +1,13 @@
 //! Names: what they stand for in a body and in those around it.
 
-use super::body::Body;
-use super::builder::Operand;
-use super::context::Given;
-use super::data::{self, Data};
-use super::error::ImportError;
-use super::importer::Importer;
-use super::node_name;
-use super::onnx::{AttributeProto, NodeProto, TensorProto};
+use super::super::body::Body;
+use super::super::builder::Operand;
+use super::super::context::Given;
+use super::super::data::{self, Data};
+use super::super::error::ImportError;
+use super::super::node_name;
+use super::super::onnx::{AttributeProto, NodeProto, TensorProto};
+use super::Importer;
 use std::collections::HashMap;
 
 /// A body while its nodes are translated.
@@ -26,7 +26,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub fn new(body: &Body<'a>, prefix: String, opset: i64) -> Self {
+    pub(super) fn new(body: &Body<'a>, prefix: String, opset: i64) -> Self {
         // Of several with one name the last counts, as for onnxruntime.
         let named = |tensor: &'a TensorProto| (tensor.name.as_str(), tensor);
         Self {
@@ -40,14 +40,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub fn is_initializer(&self, name: &str) -> bool {
+    pub(super) fn is_initializer(&self, name: &str) -> bool {
         self.initializers.contains_key(name)
     }
 }
 
 impl<'a> Importer<'a> {
     /// What a name stands for; an initializer is read when it is first asked for.
-    pub fn lookup(&mut self, name: &'a str, reader: impl Fn() -> String) -> Given {
+    pub(super) fn lookup(&mut self, name: &'a str, reader: impl Fn() -> String) -> Given {
         let mut place = self.scopes.len() - 1;
         loop {
             let scope = &self.scopes[place];

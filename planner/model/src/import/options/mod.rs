@@ -2,6 +2,8 @@
 //!
 //! All of it changes the model itself, so that nothing else in the importer knows of it.
 
+mod until;
+
 use super::array::elements;
 use super::dynamic::{Dim, dims_of};
 use super::memory::{Allowance, IMPORT_MEMORY, OverMemory};
@@ -10,7 +12,6 @@ use super::onnx::{
     ValueInfoProto,
 };
 use super::types::{limits, name as type_name};
-use super::until;
 use crate::npy::{self, Numbers};
 use crate::weights::halves;
 use std::collections::{BTreeMap, HashSet};

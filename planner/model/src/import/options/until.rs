@@ -1,8 +1,8 @@
 //! Cutting a model at tensors: what comes after them is left out.
 
-use super::node_name;
-use super::onnx::{GraphProto, ValueInfoProto};
-use super::options::OptionProblem;
+use super::super::node_name;
+use super::super::onnx::{GraphProto, ValueInfoProto};
+use super::OptionProblem;
 use std::collections::HashSet;
 
 /// How many names are offered for one that is unknown.

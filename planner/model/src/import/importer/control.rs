@@ -3,15 +3,15 @@
 //! A body is translated once for each time that it would run, each time with names of its own. What that may make
 //! is limited, since bodies can be in bodies.
 
-use super::attributes::{Attributes, size};
-use super::body::Body;
-use super::builder::Operand;
-use super::context::{Given, axis};
-use super::error::{NEWEST_OPSET, NodeProblem, OLDEST_OPSET};
-use super::importer::Importer;
-use super::onnx::{AttributeProto, AttributeType, DataType, FunctionProto, NodeProto};
+use super::super::attributes::{Attributes, size};
+use super::super::body::Body;
+use super::super::builder::Operand;
+use super::super::context::{Given, axis, of_sequence};
+use super::super::error::{NEWEST_OPSET, NodeProblem, OLDEST_OPSET};
+use super::super::onnx::{AttributeProto, AttributeType, DataType, FunctionProto, NodeProto};
+use super::super::{array::Array, ops, order};
+use super::Importer;
 use super::scope::Scope;
-use super::{array::Array, ops, order};
 
 /// Bodies within one another.
 const DEEPEST: usize = 32;
@@ -24,9 +24,50 @@ const LONGEST_NAME: usize = 64;
 const ADVICE: &str =
     "fix the input that it follows from (--constant NAME=VALUE), or export the model by tracing";
 
+/// Along which axes a `Scan` reads and writes, and which of them backwards.
+struct Scan {
+    axes: Vec<i64>,
+    backwards: Vec<bool>,
+    out_axes: Vec<i64>,
+    out_backwards: Vec<bool>,
+}
+
+impl Scan {
+    /// Reads the attributes of one with so many inputs.
+    fn read(proto: &NodeProto, body: &Body<'_>, inputs: usize) -> Result<Self, NodeProblem> {
+        let attributes = Attributes::of(proto);
+        let scanned = size("num_scan_inputs", attributes.int_or("num_scan_inputs", 0)?, 1)?;
+        let states = inputs.checked_sub(scanned);
+        let made = states.and_then(|states| body.outputs.len().checked_sub(states));
+        let Some(made) = made.filter(|_| body.inputs.len() == inputs) else {
+            return Err(NodeProblem::shape(format!(
+                "its body has {} inputs and {} outputs, which do not fit {inputs} inputs of which it scans {scanned}",
+                body.inputs.len(),
+                body.outputs.len()
+            )));
+        };
+        let list = |name: &str, count: usize| -> Result<Vec<i64>, NodeProblem> {
+            let given = attributes.ints(name)?.map_or(vec![0; count], <[i64]>::to_vec);
+            match given.len() == count {
+                true => Ok(given),
+                false => Err(NodeProblem::attribute(name, format!("is not {count} numbers"))),
+            }
+        };
+        let flags = |name: &str, count: usize| -> Result<Vec<bool>, NodeProblem> {
+            Ok(list(name, count)?.into_iter().map(|flag| flag != 0).collect())
+        };
+        Ok(Self {
+            axes: list("scan_input_axes", scanned)?,
+            backwards: flags("scan_input_directions", scanned)?,
+            out_axes: list("scan_output_axes", made)?,
+            out_backwards: flags("scan_output_directions", made)?,
+        })
+    }
+}
+
 impl<'a> Importer<'a> {
     /// What names in the body of this node begin with.
-    fn prefix(&mut self, name: &str) -> String {
+    pub(super) fn prefix(&mut self, name: &str) -> String {
         let outer = &self.scope().prefix;
         let own = name.strip_prefix(outer.as_str()).unwrap_or(name);
         let start = own.ceil_char_boundary(own.len() - own.len().min(LONGEST_NAME));
@@ -34,7 +75,7 @@ impl<'a> Importer<'a> {
     }
 
     /// Translates a body; its outputs.
-    fn body(
+    pub(super) fn body(
         &mut self,
         body: &Body<'a>,
         order: &[usize],
@@ -73,7 +114,7 @@ impl<'a> Importer<'a> {
     }
 
     /// The order of a body's nodes; of a body that has none nothing is known.
-    fn order(&mut self, body: &Body<'a>) -> Result<Vec<usize>, NodeProblem> {
+    pub(super) fn order(&mut self, body: &Body<'a>) -> Result<Vec<usize>, NodeProblem> {
         order::needed(body).map_err(|problem| {
             self.problems.push(problem);
             NodeProblem::Unknown
@@ -81,7 +122,7 @@ impl<'a> Importer<'a> {
     }
 
     /// A node that a function stands for.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         function: &'a FunctionProto,
         proto: &'a NodeProto,
@@ -114,7 +155,11 @@ impl<'a> Importer<'a> {
     }
 
     /// `If`: one of its bodies.
-    pub fn branch(&mut self, proto: &'a NodeProto, name: &str) -> Result<Vec<Given>, NodeProblem> {
+    pub(super) fn branch(
+        &mut self,
+        proto: &'a NodeProto,
+        name: &str,
+    ) -> Result<Vec<Given>, NodeProblem> {
         let inputs = self.inputs(proto, name);
         let Some(holds) = self.truth(inputs.first(), "cond")? else {
             return Err(NodeProblem::Missing { index: 0, role: "cond" });
@@ -128,7 +173,7 @@ impl<'a> Importer<'a> {
     }
 
     /// A constant that is one truth value, or one number.
-    fn number(
+    pub(super) fn number(
         &self,
         given: Option<&Given>,
         role: &'static str,
@@ -136,6 +181,7 @@ impl<'a> Importer<'a> {
         match given {
             None | Some(Given::Absent) => Ok(None),
             Some(Given::Unknown) => Err(NodeProblem::Unknown),
+            Some(Given::Sequence(_)) => Err(of_sequence()),
             Some(Given::Known(Operand::Integer(_, array))) => match array.data[..] {
                 [value] => Ok(Some(value)),
                 _ => Err(NodeProblem::shape(format!(
@@ -161,7 +207,11 @@ impl<'a> Importer<'a> {
     }
 
     /// `Loop`: its body as often as it runs.
-    pub fn unroll(&mut self, proto: &'a NodeProto, name: &str) -> Result<Vec<Given>, NodeProblem> {
+    pub(super) fn unroll(
+        &mut self,
+        proto: &'a NodeProto,
+        name: &str,
+    ) -> Result<Vec<Given>, NodeProblem> {
         let inputs = self.inputs(proto, name);
         let rounds = self.number(inputs.first(), "M")?;
         let mut condition = self.truth(inputs.get(1), "cond")?;
@@ -204,55 +254,32 @@ impl<'a> Importer<'a> {
     }
 
     /// `Scan`: its body once for each entry of what it scans.
-    pub fn scan(&mut self, proto: &'a NodeProto, name: &str) -> Result<Vec<Given>, NodeProblem> {
+    pub(super) fn scan(
+        &mut self,
+        proto: &'a NodeProto,
+        name: &str,
+    ) -> Result<Vec<Given>, NodeProblem> {
         if self.scope().opset < 9 {
             return Err(NodeProblem::unsupported(
                 "it is that of operator set 8; convert the model with onnx.version_converter",
             ));
         }
-        let inputs = self.inputs(proto, name);
-        let attributes = Attributes::of(proto);
-        let body = Body::of_graph(attributes.graph("body")?);
-        let scanned = size("num_scan_inputs", attributes.int_or("num_scan_inputs", 0)?, 1)?;
-        let states = inputs.len().checked_sub(scanned);
-        let made = states.and_then(|states| body.outputs.len().checked_sub(states));
-        let (Some(states), Some(made)) =
-            (states, made.filter(|_| body.inputs.len() == inputs.len()))
-        else {
-            return Err(NodeProblem::shape(format!(
-                "its body has {} inputs and {} outputs, which do not fit {} inputs of which it scans {scanned}",
-                body.inputs.len(),
-                body.outputs.len(),
-                inputs.len()
-            )));
-        };
-        let list = |name: &str, count: usize| -> Result<Vec<i64>, NodeProblem> {
-            let given = attributes.ints(name)?.map_or(vec![0; count], <[i64]>::to_vec);
-            match given.len() == count {
-                true => Ok(given),
-                false => Err(NodeProblem::attribute(name, format!("is not {count} numbers"))),
-            }
-        };
-        let (axes, backwards) =
-            (list("scan_input_axes", scanned)?, list("scan_input_directions", scanned)?);
-        let (out_axes, out_backwards) =
-            (list("scan_output_axes", made)?, list("scan_output_directions", made)?);
-        let (mut carried, whole) = {
-            let mut carried = inputs;
-            let whole = carried.split_off(states);
-            (carried, whole)
-        };
-        let rounds = self.rounds(&whole, &axes)?;
+        let mut carried = self.inputs(proto, name);
+        let body = Body::of_graph(Attributes::of(proto).graph("body")?);
+        let scan = Scan::read(proto, &body, carried.len())?;
+        let states = carried.len() - scan.axes.len();
+        let whole = carried.split_off(states);
+        let rounds = self.rounds(&whole, &scan.axes)?;
         let order = self.order(&body)?;
-        let mut collected = vec![vec![]; made];
+        let mut collected = vec![vec![]; scan.out_axes.len()];
         let (prefix, opset) = (self.prefix(name), self.scope().opset);
         for round in 0..rounds {
             let mut scope = Scope::new(&body, format!("{prefix}{round}/"), opset);
             let mut entries = vec![];
             for (at, one) in whole.iter().enumerate() {
-                let place = if backwards[at] != 0 { rounds - 1 - round } else { round };
+                let place = if scan.backwards[at] { rounds - 1 - round } else { round };
                 let label = format!("{name}/{round}/{at}");
-                entries.push(self.entry(&label, one, axes[at], place)?);
+                entries.push(self.entry(&label, one, scan.axes[at], place)?);
             }
             let given = carried.into_iter().chain(entries);
             scope.names.extend(body.inputs.iter().copied().zip(given));
@@ -264,10 +291,10 @@ impl<'a> Importer<'a> {
                 .for_each(|(all, one): (&mut Vec<_>, _)| all.push(one));
         }
         for (at, mut parts) in collected.into_iter().enumerate() {
-            if out_backwards[at] != 0 {
+            if scan.out_backwards[at] {
                 parts.reverse();
             }
-            carried.push(self.stack(&format!("{name}/{at}"), parts, out_axes[at])?);
+            carried.push(self.stack(&format!("{name}/{at}"), parts, scan.out_axes[at])?);
         }
         Ok(carried)
     }
@@ -279,6 +306,7 @@ impl<'a> Importer<'a> {
             let shape = match given {
                 Given::Known(operand) => self.builder.shape_of(operand),
                 Given::Unknown => return Err(NodeProblem::Unknown),
+                Given::Sequence(_) => return Err(of_sequence()),
                 Given::Absent => {
                     return Err(NodeProblem::Missing { index: 0, role: "scan inputs" });
                 }
@@ -306,7 +334,12 @@ impl<'a> Importer<'a> {
     }
 
     /// Tensors of one shape as one, along a new axis.
-    fn stack(&mut self, name: &str, parts: Vec<Given>, along: i64) -> Result<Given, NodeProblem> {
+    pub(super) fn stack(
+        &mut self,
+        name: &str,
+        parts: Vec<Given>,
+        along: i64,
+    ) -> Result<Given, NodeProblem> {
         // What a loop collects that does not run once has no elements.
         if parts.is_empty() {
             return Ok(Given::Absent);
@@ -321,7 +354,7 @@ impl<'a> Importer<'a> {
     }
 
     /// The output of a node that the model does not have.
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         operator: &str,
         name: &str,

@@ -1,17 +1,23 @@
 //! An import in progress: from the model's nodes to the graph's.
 
+mod control;
+mod old;
+mod scope;
+mod sequence;
+
 use super::attributes::Attributes;
 use super::body::{Body, reads};
 use super::builder::{self, Builder, Operand};
-use super::context::{Context, Given};
+use super::context::{Context, Given, of_sequence};
 use super::data::External;
 use super::dynamic::{self, DynamicInput};
 use super::error::{ImportError, NodeProblem};
 use super::memory::Allowance;
 use super::onnx::{DataType, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
-use super::scope::Scope;
-use super::{finish, node_name, of_doubles, old, ops, order, types};
+use super::{finish, node_name, of_doubles, ops, order, types};
 use crate::graph::{Graph, ValueId};
+use scope::Scope;
+use sequence::is_of_sequences;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -22,14 +28,14 @@ type FunctionKey<'a> = (&'a str, &'a str, &'a str);
 pub(super) struct Importer<'a> {
     graph: &'a GraphProto,
     functions: HashMap<FunctionKey<'a>, &'a FunctionProto>,
-    pub external: External,
+    external: External,
     /// Initializers that were read, by their addresses.
-    pub read: HashMap<usize, Operand>,
+    read: HashMap<usize, Operand>,
     /// The model's graph, and the bodies within bodies down to the one that is translated.
-    pub scopes: Vec<Scope<'a>>,
-    pub builder: Builder,
+    scopes: Vec<Scope<'a>>,
+    builder: Builder,
     /// What is in the way so far.
-    pub problems: Vec<ImportError>,
+    problems: Vec<ImportError>,
 }
 
 impl<'a> Importer<'a> {
@@ -109,6 +115,7 @@ impl<'a> Importer<'a> {
         let problem = |problem| ImportError::Output { output: name.into(), problem };
         let value = match self.lookup(name, || format!("output `{name}`")) {
             Given::Absent | Given::Unknown => return Ok(None),
+            Given::Sequence(_) => return Err(problem(of_sequence())),
             Given::Known(Operand::Float(_, value) | Operand::Whole(_, value)) => value,
             Given::Known(Operand::Integer(kind, array)) => {
                 let floats = array.map(|bits| types::float_of(kind, bits, DataType::Float));
@@ -173,12 +180,12 @@ impl<'a> Importer<'a> {
     }
 
     /// The body whose nodes are translated.
-    pub fn scope(&mut self) -> &mut Scope<'a> {
+    fn scope(&mut self) -> &mut Scope<'a> {
         self.scopes.last_mut().expect("the model's graph is always there")
     }
 
     /// Translates a node of the innermost body. What it makes is unknown if that fails, or if it reads what is unknown.
-    pub fn node(&mut self, index: usize) {
+    fn node(&mut self, index: usize) {
         let scope = self.scope();
         let (proto, opset) = (&scope.nodes[index], scope.opset);
         let name = format!("{}{}", scope.prefix, node_name(proto, index));
@@ -220,11 +227,15 @@ impl<'a> Importer<'a> {
                 "If" => return self.branch(proto, name),
                 "Loop" => return self.unroll(proto, name),
                 "Scan" => return self.scan(proto, name),
+                operator if is_of_sequences(operator) => return self.sequences(proto, name),
                 _ => {}
             }
         }
         let translate = ops::find(proto)?;
         let mut inputs = self.inputs(proto, name);
+        if proto.op_type == "Identity" && matches!(inputs[..], [Given::Sequence(_)]) {
+            return Ok(inputs);
+        }
         let own = self.resolved(proto);
         if self.scope().opset < old::FIRST {
             self.adapt(own.as_ref().unwrap_or(proto), name, &mut inputs)?;
@@ -244,7 +255,7 @@ impl<'a> Importer<'a> {
     }
 
     /// What a node reads.
-    pub fn inputs(&mut self, proto: &'a NodeProto, name: &str) -> Vec<Given> {
+    fn inputs(&mut self, proto: &'a NodeProto, name: &str) -> Vec<Given> {
         let mut inputs = Vec::with_capacity(proto.input.len());
         for input in &proto.input {
             inputs.push(match input.is_empty() {
@@ -256,7 +267,7 @@ impl<'a> Importer<'a> {
     }
 
     /// In a function: the node with the attributes of the function's call in place of references to them.
-    pub fn resolved(&self, proto: &NodeProto) -> Option<NodeProto> {
+    fn resolved(&self, proto: &NodeProto) -> Option<NodeProto> {
         let refers = |attribute: &&_| Attributes::reference(attribute).is_some();
         proto.attribute.iter().find(refers)?;
         let given = self.scopes.iter().rev().find_map(|scope| scope.attributes.as_ref())?;
