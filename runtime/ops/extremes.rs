@@ -9,8 +9,8 @@ use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams, INPUTS,
-    LrnParams, MatMulParams, Method, PoolParams, ReduceParams, WinogradParams, params_words,
-    ring_bytes,
+    LrnParams, MatMulParams, Method, PoolParams, ReduceParams, TakeParams, WinogradParams,
+    params_words, ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -159,6 +159,18 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             (shape.panels, shape.k) = (u64::from(dims[3]).div_ceil(width), Some(entries.into()));
             shape.params = params_words(&GatherParams { entries });
         }
+        OpKind::Take => {
+            let rows = dims[..3].iter().fold(1u32, |n, dim| n.wrapping_mul(*dim));
+            shape.output = [1, number(random), number(random), dims[3]];
+            match random.below(2) {
+                0 => shape.inputs[1] = Some([1, shape.output[1], shape.output[2], 1]),
+                _ => {
+                    let indices = u64::from(shape.output[1]) * u64::from(shape.output[2]);
+                    (shape.panels, shape.k) = (1, Some(indices));
+                }
+            }
+            shape.params = params_words(&TakeParams { entries: rows });
+        }
         OpKind::Unary | OpKind::Softmax => {}
     }
     shape
@@ -233,6 +245,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     bytes[INPUTS] = last;
     let encoding = if kind.has_panels() { Encoding::ALL[random.below(3)] } else { Encoding::F32 };
     let panel_bytes = match (kind, shape.k) {
+        (OpKind::Take, Some(k)) => k.checked_mul(4)?.checked_next_multiple_of(32)?,
         (OpKind::LayerNorm, Some(k)) => (8 * k).next_multiple_of(32),
         (_, Some(k)) => {
             let width = shape.width.map_or(isa.panel(), |width| width as usize);
@@ -372,7 +385,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
 fn what_is_accepted_never_overflows() {
     let mut random = Random::new(41);
     let rounds = if cfg!(miri) { 60 } else { 20_000 };
-    for kind in (1..14).map(|code| OpKind::from_code(code).unwrap()) {
+    for kind in (1..14).chain([20]).map(|code| OpKind::from_code(code).unwrap()) {
         let (mut steps, mut run) = (0, 0);
         for round in 0..rounds {
             let isa = if round % 2 == 0 { Isa::Portable } else { Kernels::best().isa() };

@@ -82,7 +82,7 @@ pub fn run(mut call: Call<'_>) {
 }
 
 /// The entry of a table that an index stands for.
-fn entry(index: f32, entries: u32) -> Option<usize> {
+pub(super) fn entry(index: f32, entries: u32) -> Option<usize> {
     if index.is_nan() {
         return None;
     }

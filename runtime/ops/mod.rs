@@ -47,6 +47,7 @@ pub mod select;
 mod slice;
 mod slicing;
 pub mod softmax;
+pub mod take;
 pub mod unary;
 pub mod winograd;
 mod work;
@@ -206,6 +207,7 @@ pub fn validate(
         OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
         OpKind::Gather => gather::validate(layer, inputs, output, isa),
         OpKind::Where => select::validate(layer, inputs, output, isa),
+        OpKind::Take => take::validate(layer, inputs, output, isa),
     }
 }
 
@@ -280,7 +282,8 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::Reduce
         | OpKind::LayerNorm
         | OpKind::Gather
-        | OpKind::Where => 0,
+        | OpKind::Where
+        | OpKind::Take => 0,
     }
 }
 
@@ -291,9 +294,11 @@ pub fn outside(
     operands: &[Operand<'_>; INPUTS],
     rows: core::ops::Range<usize>,
 ) -> Option<(f32, u32)> {
-    (layer.kind == OpKind::Gather as u32)
-        .then(|| gather::outside(layer, &operands[0], rows))
-        .flatten()
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Gather) => gather::outside(layer, &operands[0], rows),
+        Some(OpKind::Take) => take::outside(layer, &operands[1], rows),
+        _ => None,
+    }
 }
 
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that
@@ -323,6 +328,7 @@ fn run_operator(call: Call<'_>) {
         OpKind::LayerNorm => layernorm::run(call),
         OpKind::Gather => gather::run(call),
         OpKind::Where => select::run(call),
+        OpKind::Take => take::run(call),
     }
 }
 

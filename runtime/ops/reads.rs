@@ -45,6 +45,7 @@ pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
         | OpKind::Lrn
         | OpKind::LayerNorm => [Reads::Rows; INPUTS],
         OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
+        OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
         OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; INPUTS],
     }
 }

@@ -64,7 +64,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
         OpKind::Reduce => elements(&inputs[0]),
         OpKind::Binary | OpKind::Where => made,
         OpKind::LayerNorm => made.saturating_mul(8),
-        OpKind::Unary | OpKind::Copy | OpKind::Gather => 0,
+        OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Take => 0,
     };
     let activation = match layer.activation.function() {
         None | Some(ActivationKind::None) => 0,
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=14 {
+        for code in (1..=14).chain([20]) {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1, NONE];

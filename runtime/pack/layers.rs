@@ -43,6 +43,8 @@ pub enum OpKind {
     /// Each element of one tensor or another, as a condition says.
     /// [`WhereParams`](super::WhereParams).
     Where = 14,
+    /// Rows of a tensor, chosen by constants or by the second input. [`TakeParams`](super::TakeParams).
+    Take = 20,
 }
 
 impl OpKind {
@@ -51,7 +53,7 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather, Where,
+            LayerNorm, Gather, Where, Take,
         ]
         .into_iter()
         .find(|kind| *kind as u32 == code)
@@ -62,7 +64,7 @@ impl OpKind {
         use OpKind::*;
         match self {
             Where => 3,
-            Binary | MatMul | Conv | Depthwise | Winograd => 2,
+            Binary | MatMul | Conv | Depthwise | Winograd | Take => 2,
             Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather => 1,
         }
     }

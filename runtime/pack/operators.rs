@@ -167,6 +167,15 @@ pub struct GatherParams {
     pub entries: u32,
 }
 
+/// Rows of a tensor in another order: output row i is row `index[i]` of the first input. The indices
+/// are the second input, one a row, or the weights: one panel of whole numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct TakeParams {
+    /// Rows of the first input.
+    pub entries: u32,
+}
+
 /// A strided copy: for every index in `dims`,
 /// `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`, in floats from the first element of
 /// the tensors' *buffers*. Strides may be zero, never negative.

@@ -311,6 +311,7 @@ pub(super) fn rows_read(
         }
         None if input.dims[..3] == output.dims[..3] => match kind {
             Some(OpKind::MatMul) if number == 0 => own,
+            Some(OpKind::Take) if number == 0 => 0..input.rows(),
             Some(OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather) => {
                 0..input.rows()
             }

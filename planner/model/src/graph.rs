@@ -268,6 +268,11 @@ pub enum Op {
         groups: usize,
         epsilon: f32,
     },
+    /// x, indices (whole numbers, constant or not): the entries of an axis that these name, in whose place their shape
+    /// is. Those that flow count from the end where they are negative.
+    Take {
+        axis: usize,
+    },
     /// table (constant, two axes), indices (whole numbers): rows of the table
     Gather,
     /// Constant padding per axis.

@@ -117,6 +117,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Copy => copy::run(call, queue),
         OpKind::Depthwise => depthwise::run(call, queue),
         OpKind::Gather => gather::run(call, queue),
+        // Refused before.
+        OpKind::Take => Ok(()),
         OpKind::LayerNorm => rows::layernorm(call, queue),
         OpKind::Lrn => rows::lrn(call, queue),
         OpKind::MatMul => matmul::run(call, queue),

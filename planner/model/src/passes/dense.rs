@@ -7,6 +7,10 @@ use super::fuse::{input, unsupported};
 use super::program::{Builder, Work};
 use crate::graph::{Constant, Node, ValueId};
 use eyelet::pack::{Activation, BinaryOp};
+use std::sync::Arc;
+
+/// Whole numbers that floats have all of.
+const MOST_INDEX: usize = 1 << 24;
 
 /// The last two axes exchanged.
 fn swapped(rank: usize) -> Vec<usize> {
@@ -91,6 +95,53 @@ impl Builder {
             bias: None,
         };
         self.push(&node.name, Work::Gather { linear }, &[indices], &[node.outputs[0]]);
+        Ok(())
+    }
+
+    /// Entries of an axis as rows of a matrix, whose columns are the axes after it.
+    pub fn take(&mut self, node: &Node, axis: usize) -> Result<(), PassError> {
+        let name = node.name.as_str();
+        let (x, indices, y) = (input(node, 0)?, input(node, 1)?, node.outputs[0]);
+        let shape = self.shape(x).to_vec();
+        let outer: usize = shape[..axis].iter().product();
+        let (entries, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        let count: usize = self.shape(indices).iter().product();
+        let rows = self.reshaped(name, x, &[outer * entries, inner]);
+        let constant = self.constant(indices).map(Constant::to_vec);
+        let (mut inputs, mut of_rows) = (vec![rows], None);
+        if let Some(constant) = constant {
+            if outer * entries > MOST_INDEX {
+                return Err(PassError::TooLarge {
+                    node: name.into(),
+                    what: "the number of entries to take from",
+                    found: outer * entries,
+                    limit: MOST_INDEX,
+                });
+            }
+            let of =
+                |block: usize| constant.iter().map(move |index| (block * entries) as f32 + index);
+            of_rows = Some(Constant::Owned(Arc::new((0..outer).flat_map(of).collect())));
+        } else {
+            inputs.push(self.reshaped(name, indices, &[count, 1]));
+        }
+        if of_rows.is_some() || outer == 1 {
+            let taken = self.temporary(name, &[outer * count, inner]);
+            self.push(name, Work::Take { indices: of_rows }, &inputs, &[taken]);
+            self.push(name, Work::Reshape, &[taken], &[y]);
+            return Ok(());
+        }
+        // One index is one row for all that comes before the axis.
+        let folded = self.reshaped(name, inputs[0], &[outer, entries, inner]);
+        let turned = self.temporary(name, &[entries, outer, inner]);
+        let perm = vec![1, 0, 2];
+        self.push(name, Work::Transpose { perm: perm.clone() }, &[folded], &[turned]);
+        inputs[0] = self.reshaped(name, turned, &[entries, outer * inner]);
+        let taken = self.temporary(name, &[count, outer * inner]);
+        self.push(name, Work::Take { indices: None }, &inputs, &[taken]);
+        let taken = self.reshaped(name, taken, &[count, outer, inner]);
+        let back = self.temporary(name, &[outer, count, inner]);
+        self.push(name, Work::Transpose { perm }, &[taken], &[back]);
+        self.push(name, Work::Reshape, &[back], &[y]);
         Ok(())
     }
 

@@ -225,6 +225,7 @@ impl Emitter<'_> {
                 self.layer_norm(item, params, scale, shift)
             }
             Work::Gather { linear } => self.gather(item, linear),
+            Work::Take { indices } => self.take(item, indices.as_ref()),
             Work::Binary { op } => self.binary(item, *op),
             Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { op, axes, keep } => self.reduce(item, *op, axes, *keep),
@@ -312,6 +313,7 @@ impl Emitter<'_> {
         let fold = ReduceOp::from_code(params[3]).filter(|op| !op.on_gpu());
         let what = match (function, op) {
             _ if self.isa != Isa::Cuda => return Ok(()),
+            _ if kind == OpKind::Take => "rows by indices into what is computed".into(),
             (Some(function), _) => format!("{function:?}"),
             (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
             _ => match fold {

@@ -10,7 +10,7 @@ use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{
     self, BinaryOp, BinaryParams, GatherParams, LayerNormParams, MatMulParams, OpKind, ReduceOp,
-    ReduceParams, Tensor,
+    ReduceParams, TakeParams, Tensor,
 };
 use std::sync::Arc;
 
@@ -122,6 +122,19 @@ impl Emitter<'_> {
         let params = GatherParams { entries: field(name, "the entries of a table", linear.k)? };
         let (params, weights) = (pack::params_words(&params), Weights::Dense(linear.dense()));
         self.layer(item, OpKind::Gather, [Some(indices)], output, params, weights)
+    }
+
+    /// Rows of a matrix.
+    pub fn take(&mut self, item: &Item, indices: Option<&Constant>) -> Result<(), PassError> {
+        let name = item.name.as_str();
+        let order = row_major(2);
+        let data = self.operand(name, item.inputs[0], &order)?;
+        let other = item.inputs.get(1);
+        let other = other.map(|&other| self.operand(name, other, &order)).transpose()?;
+        let output = self.place(name, item.outputs[0], &order)?;
+        let params = pack::params_words(&TakeParams { entries: data.dims[2] });
+        let weights = indices.cloned().map_or(Weights::None, Weights::Plain);
+        self.layer(item, OpKind::Take, [Some(data), other], output, params, weights)
     }
 
     /// The last axis normalised.

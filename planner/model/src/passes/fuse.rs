@@ -79,6 +79,7 @@ impl Builder {
             Op::RmsNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, true),
             Op::GroupNorm { groups, epsilon } => self.group_norm(node, *groups, *epsilon),
             Op::Gather => self.gather(node)?,
+            Op::Take { axis } => self.take(node, *axis)?,
             Op::Concat { axis } => self.concat(node, *axis)?,
             Op::Split { axis, sizes } => {
                 let work = Work::Split { axis: *axis, sizes: sizes.clone() };

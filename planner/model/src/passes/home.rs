@@ -27,7 +27,7 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
             Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
             Work::Pad { .. } | Work::Concat { .. } => true,
-            Work::LayerNorm { .. } | Work::Gather { .. } => true,
+            Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
             // these choose the places of their rows themselves
             Work::MatMul { .. } | Work::Reduce { .. } => false,
             // these are views

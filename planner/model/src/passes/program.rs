@@ -76,6 +76,10 @@ pub(super) enum Work {
     Gather {
         linear: Linear,
     },
+    /// Rows of a matrix by constants, or by a second input.
+    Take {
+        indices: Option<Constant>,
+    },
     /// Over axes.
     Reduce {
         op: ReduceOp,

@@ -39,6 +39,18 @@ pub(super) fn split(x: Tensor<'_>, axis: usize, sizes: &[usize]) -> Vec<Vec<f64>
     parts.collect()
 }
 
+/// Entries of an axis; NaN for an index outside.
+pub(super) fn take(x: Tensor<'_>, indices: Tensor<'_>, axis: usize) -> Vec<f64> {
+    let outer: usize = x.shape[..axis].iter().product();
+    let (extent, inner) = (x.shape[axis], x.shape[axis + 1..].iter().product());
+    let mut result = Vec::with_capacity(outer * indices.data.len() * inner);
+    for block in x.data.chunks(extent * inner).take(outer) {
+        let table = Tensor { shape: &[extent, inner], data: block };
+        result.extend(gather(table, indices));
+    }
+    result
+}
+
 /// Rows of a table; NaN for an index outside.
 pub(super) fn gather(table: Tensor<'_>, indices: Tensor<'_>) -> Vec<f64> {
     let (entries, width) = (table.shape[0], table.shape[1]);

@@ -160,6 +160,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
             let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
             normalise::group_norm(f64::from(*epsilon), input(0), *groups, scale, shift)
         }
+        Op::Take { axis } => layout::take(input(0), input(1), *axis),
         Op::Gather => layout::gather(input(0), input(1)),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }

@@ -1,5 +1,6 @@
 //! Attention and rotary embeddings as arithmetic, products and softmax.
 
+use super::super::array::{Array, Movement};
 use super::super::builder::Operand;
 use super::super::compose::Steps;
 use super::super::context::Context;
@@ -36,13 +37,13 @@ fn in_heads(steps: &mut Steps<'_, '_, '_>, x: ValueId, count: &'static str) -> M
     }
 }
 
-/// What is added to the scores: a mask, and minus infinity after a position's own.
+/// What is added to the scores: a mask, and minus infinity where a position may not look.
 fn bias(
     steps: &mut Steps<'_, '_, '_>,
     scores: &[usize],
     past: usize,
 ) -> Result<Option<ValueId>, NodeProblem> {
-    let &[_, _, queries, keys] = scores else { return Ok(None) };
+    let &[_, _, _, keys] = scores else { return Ok(None) };
     let mut mask = match steps.cx.optional(3)? {
         None => None,
         Some(Operand::Float(_, value)) => Some(value),
@@ -65,19 +66,75 @@ fn bias(
             mask = Some(steps.node(pad, &[value], shape)?);
         }
     }
-    if !steps.cx.attributes().flag("is_causal", false)? {
-        return Ok(mask);
-    }
-    steps.cx.charge(&[queries, keys])?;
-    let seen = |at: usize| at % keys <= at / keys + past;
-    let data = (0..queries * keys).map(|at| if seen(at) { 0.0 } else { f64::NEG_INFINITY });
-    let array = super::super::array::Array { shape: vec![queries, keys], data: data.collect() };
-    let (name, kind) = (format!("{}/causal", steps.cx.name), steps.cx.kind());
-    let causal = steps.cx.builder.constant(name, kind, array);
+    let Some(seen) = seen(steps, scores, past)? else { return Ok(mask) };
     match mask {
-        None => Ok(Some(causal)),
-        Some(mask) => Ok(Some(steps.pair(Op::Add, mask, causal)?)),
+        None => Ok(Some(seen)),
+        Some(mask) => Ok(Some(steps.pair(Op::Add, mask, seen)?)),
     }
+}
+
+/// Zero for the keys that a position may see by its place, minus infinity for others; none where each
+/// may see all.
+fn seen(
+    steps: &mut Steps<'_, '_, '_>,
+    scores: &[usize],
+    past: usize,
+) -> Result<Option<ValueId>, NodeProblem> {
+    let &[images, _, queries, keys] = scores else { return Ok(None) };
+    let attributes = steps.cx.attributes();
+    let causal = attributes.flag("is_causal", false)?;
+    let left = attributes.int_or("left_window_size", -1)?;
+    let right = attributes.int_or("right_window_size", -1)?;
+    let lengths = steps.cx.optional_integers(6, "nonpad_kv_seqlen")?;
+    let ends = match &lengths {
+        None if !causal && left < 0 && right < 0 => return Ok(None),
+        None => vec![keys as i64],
+        Some(lengths) if lengths.data.len() == images => lengths.data.clone(),
+        Some(lengths) => {
+            return Err(NodeProblem::shape(format!(
+                "`nonpad_kv_seqlen` has {} numbers for {images} images",
+                lengths.data.len()
+            )));
+        }
+    };
+    let shape = match lengths {
+        None => vec![queries, keys],
+        Some(_) => vec![images, 1, queries, keys],
+    };
+    steps.cx.charge(&shape)?;
+    let mut data = Vec::new();
+    for &end in &ends {
+        let before =
+            if lengths.is_some() { end.saturating_sub(queries as i64) } else { past as i64 };
+        for at in 0..queries * keys {
+            let (own, key) = ((at / keys) as i64 + before, (at % keys) as i64);
+            let within = (left < 0 || own - key <= left) && (right < 0 || key - own <= right);
+            let sees = key < end && (!causal || key <= own) && within;
+            data.push(if sees { 0.0 } else { f64::NEG_INFINITY });
+        }
+    }
+    let (name, kind) = (format!("{}/seen", steps.cx.name), steps.cx.kind());
+    Ok(Some(steps.cx.builder.constant(name, kind, Array { shape, data })))
+}
+
+/// Zeros for the positions to which a constant bias leaves no key, NaN for the others; none if it
+/// leaves each some.
+fn blind(
+    steps: &mut Steps<'_, '_, '_>,
+    bias: ValueId,
+    keys: usize,
+) -> Result<Option<ValueId>, NodeProblem> {
+    let Some(Array { mut shape, data }) = steps.cx.builder.array(bias)? else { return Ok(None) };
+    let Some(last) = shape.last_mut().filter(|last| **last == keys) else { return Ok(None) };
+    *last = 1;
+    let blind = |row: &[f64]| row.iter().all(|&bias| bias == f64::NEG_INFINITY);
+    let zero = |row: &[f64]| if blind(row) { 0.0 } else { f64::NAN };
+    let data: Vec<f64> = data.chunks(keys).map(zero).collect();
+    if data.iter().all(|value| value.is_nan()) {
+        return Ok(None);
+    }
+    let (name, kind) = (format!("{}/blind", steps.cx.name), steps.cx.kind());
+    Ok(Some(steps.cx.builder.constant(name, kind, Array { shape, data })))
 }
 
 /// Keys or values after those of the past.
@@ -155,11 +212,15 @@ pub(super) fn attention(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         score = steps.with(Op::Mul, score, softcap.into())?;
     }
     scores.push(score);
-    if let Some(bias) = bias(&mut steps, &all, past)? {
+    let bias = bias(&mut steps, &all, past)?;
+    if let Some(bias) = bias {
         score = steps.pair(Op::Add, score, bias)?;
     }
     scores.push(score);
     score = steps.map(Op::Softmax { axis: 3, flat: false }, score)?;
+    if let Some(zeros) = bias.map(|bias| blind(&mut steps, bias, of_k[2])).transpose()?.flatten() {
+        score = steps.pair(Op::Mask, score, zeros)?;
+    }
     scores.push(score);
     let weights = steps.reshape(score, &[of_q[0], of_k[1], rows, of_k[2]])?;
     let y = steps.matmul(weights, values)?;
@@ -240,19 +301,26 @@ fn angles(
             let data = ids.data.iter().map(place).collect::<Option<_>>().ok_or_else(|| {
                 NodeProblem::shape(format!("`position_ids` are not below {rows}"))
             })?;
-            let indices = super::super::array::Array { shape: ids.shape.clone(), data };
+            let indices = Array { shape: ids.shape.clone(), data };
             let own = steps.shape(cache);
             let shape = [&ids.shape[..], &own[1..]].concat();
-            let movement = super::super::array::Movement::Gather { axis: 0, indices: &indices };
+            let movement = Movement::Gather { axis: 0, indices: &indices };
             let operand = Operand::Float(steps.cx.kind(), cache);
             match steps.cx.moved(0, &operand, &movement, &shape)? {
                 Some(Operand::Float(_, value)) => value,
-                _ => return Err(NodeProblem::unsupported("its caches must be constant")),
+                _ => {
+                    let list = indices.map(|index| index as f64);
+                    let name = format!("{}/{role}", steps.cx.name);
+                    let list = steps.cx.builder.constant(name, DataType::Float, list);
+                    steps.node(Op::Take { axis: 0 }, &[cache, list], shape)?
+                }
             }
         }
         Some(Operand::Whole(_, ids)) => {
             let shape = [&steps.shape(ids)[..], &[half]].concat();
-            steps.node(Op::Gather, &[cache, ids], shape)?
+            let constant = steps.cx.builder.graph.values[cache].constant.is_some();
+            let op = if constant { Op::Gather } else { Op::Take { axis: 0 } };
+            steps.node(op, &[cache, ids], shape)?
         }
         Some(other) => {
             return Err(NodeProblem::wrong_type("position_ids", "integers", other.kind()));

@@ -7,6 +7,7 @@ use super::super::attributes::size;
 use super::super::builder::Operand;
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
+use super::super::onnx::DataType;
 use super::whole;
 use crate::graph::{Op, ValueId};
 
@@ -196,9 +197,11 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     };
     let even = indices.data.windows(2).all(|pair| pair[0] + step == pair[1]);
     if step == 0 || !even || indices.data.is_empty() {
-        return Err(NodeProblem::unsupported(
-            "the indices into a computed tensor do not ascend evenly; rewrite the model with slices",
-        ));
+        let list = indices.map(|index| index as f64);
+        cx.charge_for(&list.shape, size_of::<f64>() + size_of::<f32>())?;
+        let name = format!("{}/indices", cx.name);
+        let list = cx.builder.constant(name, DataType::Float, list);
+        return cx.emit(Op::Take { axis }, vec![Some(value), Some(list)], gathered);
     }
     let (mut starts, mut steps) = (vec![0; shape.len()], vec![1; shape.len()]);
     let mut extents = shape.clone();
@@ -213,7 +216,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
 }
 
-/// `Gather` with computed indices: rows of a constant table.
+/// `Gather` with computed indices: rows of a constant table, or of what is computed.
 fn embed(
     cx: &mut Context<'_, '_>,
     data: Operand,
@@ -222,9 +225,14 @@ fn embed(
 ) -> Result<Vec<Operand>, NodeProblem> {
     let table = match data {
         Operand::Float(_, table) if cx.builder.graph.values[table].constant.is_some() => table,
+        Operand::Float(_, value) => {
+            let own = cx.shape(value);
+            let shape = [&own[..axis], &cx.shape(indices), &own[axis + 1..]].concat();
+            return cx.emit(Op::Take { axis }, vec![Some(value), Some(indices)], shape);
+        }
         _ => {
             return Err(NodeProblem::unsupported(
-                "computed indices need a constant table of floats; cut the model before this node",
+                "computed indices need a table of floats; cut the model before this node",
             ));
         }
     };

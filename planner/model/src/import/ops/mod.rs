@@ -22,11 +22,12 @@ mod signal;
 mod sorted;
 mod window;
 
+use super::array::Array;
 use super::builder::{Builder, Operand};
 use super::context::{Context, Given, axes};
 use super::data::External;
 use super::error::NodeProblem;
-use super::onnx::{AttributeProto, NodeProto};
+use super::onnx::{AttributeProto, DataType, NodeProto};
 use crate::graph::Op;
 use std::cmp::Ordering;
 
@@ -142,6 +143,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "LRN" => normalise::lrn,
         "Softmax" => normalise::softmax,
         "LogSoftmax" => norms::log_softmax,
+        "Hardmax" => norms::hardmax,
         "LayerNormalization" => norms::layer,
         "RMSNormalization" => norms::rms,
         "InstanceNormalization" => norms::instance,
@@ -267,7 +269,16 @@ fn dropout(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
             "it is in training mode; export the model for inference (model.eval())",
         ));
     }
-    Ok(vec![cx.input(0, "data")?])
+    let data = cx.input(0, "data")?;
+    let mut results = vec![data.clone()];
+    if cx.proto.output.len() > 1 {
+        // Everything passes.
+        let shape = cx.shape_of(&data);
+        cx.charge(&shape)?;
+        let count = shape.iter().product();
+        results.push(Operand::integers(DataType::Bool, Array { shape, data: vec![1; count] }));
+    }
+    Ok(results)
 }
 
 /// What to do about an operator that is not supported.

@@ -1,6 +1,6 @@
 //! Normalisations by statistics of the input itself.
 
-use super::super::array::broadcast;
+use super::super::array::{Array, broadcast};
 use super::super::builder::Operand;
 use super::super::compose::Steps;
 use super::super::context::{Context, axes, axis};
@@ -211,5 +211,43 @@ pub(super) fn log_softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, Node
     let (largest, sum) = log_of_sum(&mut steps, x, &axes)?;
     let difference = steps.pair(Op::Sub, x, largest)?;
     let y = steps.pair(Op::Sub, difference, sum)?;
+    steps.done(y)
+}
+
+/// One at the first of the largest elements of an axis, zero elsewhere. Before opset 13 it is over
+/// all axes from one on.
+pub(super) fn hardmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let x = cx.float(0, "input")?;
+    let shape = cx.shape(x);
+    let old = cx.opset < 13;
+    let axis = axis(cx.attributes().int_or("axis", if old { 1 } else { -1 })?, shape.len())?;
+    let length: usize = if old { shape[axis..].iter().product() } else { shape[axis] };
+    if length > 1 << 24 {
+        return Err(NodeProblem::shape(format!(
+            "{length} elements are compared, at most 2^24 are"
+        )));
+    }
+    let mut steps = Steps::new(cx);
+    let (folded, axis) = match old {
+        true => (steps.reshape(x, &[shape[..axis].iter().product(), length])?, 1),
+        false => (x, axis),
+    };
+    let largest = steps.reduce(ReduceOp::Max, folded, &[axis])?;
+    let difference = steps.pair(Op::Sub, folded, largest)?;
+    // One for the largest, zero for others; then more for those that come first.
+    let sign = steps.map(Op::Sign, difference)?;
+    let equal = steps.with(Op::Add, sign, 1.0)?;
+    let mut column = vec![1; steps.shape(folded).len() - axis];
+    column[0] = length;
+    steps.cx.charge_for(&column, size_of::<f64>() + size_of::<f32>())?;
+    let ranks = Array { shape: column, data: (0..length).map(|at| (length - at) as f64).collect() };
+    let (name, kind) = (format!("{}/ranks", steps.cx.name), steps.cx.kind());
+    let ranks = steps.cx.builder.constant(name, kind, ranks);
+    let ranked = steps.pair(Op::Mul, equal, ranks)?;
+    let first = steps.reduce(ReduceOp::Max, ranked, &[axis])?;
+    let difference = steps.pair(Op::Sub, ranked, first)?;
+    let sign = steps.map(Op::Sign, difference)?;
+    let y = steps.with(Op::Add, sign, 1.0)?;
+    let y = steps.reshape(y, &shape)?;
     steps.done(y)
 }

@@ -139,6 +139,7 @@ fn attention() {
             .initializer(float_tensor("v", &[1, 1, 2, 1], &[10.0, 20.0]))
             .initializer(float_tensor("flat", &[1, 2, 1], &[1.0, 2.0]))
             .initializer(float_tensor("m", &[1, 2], &[0.0, f32::NEG_INFINITY]))
+            .initializer(float_tensor("rows", &[2, 2], &[0.0, 0.0, -f32::INFINITY, -f32::INFINITY]))
     };
     let mix = |a: f64, b: f64| (10.0 * e(a) + 20.0 * e(b)) / (e(a) + e(b));
     // Queries 1 and 2 of one head, of two heads that share keys.
@@ -149,7 +150,13 @@ fn attention() {
     let expected = [mix(cap(0.5), cap(1.0)), mix(cap(1.0), cap(2.0))];
     close(&model(&[1, 1, 2, 1], "x k v", scaled), &expected);
     close(&model(&[1, 1, 2, 1], "x k v m", vec![]), &[10.0, 10.0]);
+    // The second position sees nothing.
+    close(&model(&[1, 1, 2, 1], "x k v rows", vec![]), &[mix(1.0, 2.0), 0.0]);
     close(&model(&[1, 1, 2, 1], "x k v", vec![int("is_causal", 1)]), &[10.0, mix(2.0, 4.0)]);
+    let windowed = vec![int("left_window_size", 0), int("right_window_size", 0)];
+    close(&model(&[1, 1, 2, 1], "x k v", windowed), &[10.0, 20.0]);
+    let lengths = model(&[1, 1, 2, 1], "x k v - - - n", vec![]).list("n", &[1]);
+    close(&lengths, &[10.0, 10.0]);
     // The past comes before: keys 1, 2, 1, 2.
     let past = model(&[1, 1, 1, 1], "x k v - k v", vec![int("is_causal", 1)]);
     let sum = 2.0 * e(1.0) + e(2.0);
@@ -181,4 +188,38 @@ fn rotary_embeddings() {
     close(&model(&[1, 1, 4], "x table table ids", part), &[0.5 - 1.0, 0.5 + 1.0, 3.0, 4.0]);
     let odd = model(&[1, 1, 1, 4], "x table table ids", vec![]).error();
     assert!(odd.contains("`cos_cache` has the shape [1, 1, 1]"), "{odd}");
+}
+
+#[test]
+fn hardmax() {
+    let model = |opset, attributes| {
+        Model::new(opset)
+            .input("x", &[2, 2, 2])
+            .initializer(float_tensor("w", &[2, 2, 2], &[0.0, 0.0, 5.0, 0.0, -3.0, 0.0, 0.0, -1.0]))
+            .node("Mul", "x w", "z", vec![])
+            .node("Hardmax", "z", "y", attributes)
+            .output("y")
+    };
+    // Products 0 0 15 0, -15 0 0 -8.
+    close(&model(13, vec![]), &[1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    close(&model(13, vec![int("axis", 1)]), &[0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    close(&model(11, vec![]), &[0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn rows_by_indices() {
+    let model =
+        |inputs: &str, axis, shape: &[i64]| {
+            single(13, "Gather", shape, inputs, vec![int("axis", axis)])
+                .initializer(integer_tensor("i", &[3], &[2, 0, -1]))
+        };
+    close(&model("x i", 0, &[3, 2]), &[5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
+    close(&model("x i", 1, &[2, 3]), &[3.0, 1.0, 3.0, 6.0, 4.0, 6.0]);
+    assert_eq!(only(&model("x i", 1, &[2, 3])), (Op::Take { axis: 1 }, vec![2, 3]));
+    let mut flowing = model("x n", 1, &[2, 3]);
+    let dims = vec![dimension(2)];
+    flowing.graph().input.push(port("n", DataType::Int64, dims));
+    // Indices 1 and 2.
+    close(&flowing, &[2.0, 3.0, 5.0, 6.0]);
+    assert!(model("x i", 0, &[2, 2]).error().contains("outside axis 0 with its 2 entries"));
 }

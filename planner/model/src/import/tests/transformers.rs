@@ -40,7 +40,7 @@ fn integers_of_an_input_are_little_else() {
     says(ids().node("Add", "ids ids", "z", vec![]).output("z"), "used as indices");
     says(ids().node("Transpose", "ids", "z", vec![]).output("z"), "used as indices");
     says(ids().node("Split", "ids", "a z", vec![int("axis", 1)]).output("z"), "used as indices");
-    says(ids().node("Gather", "ids c", "z", vec![]).output("z"), "constant table");
+    says(ids().node("Gather", "ids c", "z", vec![]).output("z"), "a table of floats");
     says(ids().node("Neg", "ids", "z", vec![]).output("z"), "used as indices");
     assert_eq!(ids().node("Identity", "ids", "z", vec![]).output("z").run(), [1.0, 2.0]);
     let logical = vec![int("to", DataType::Bool as i64)];

@@ -178,6 +178,7 @@ impl Machine<'_> {
             OpKind::LayerNorm => self.layer_norm(&params(&layer), &x.unwrap(), &output, &packed),
             OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
             OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
+            OpKind::Take => self.take(&layer, inputs, &output, &packed),
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
         };
         for (i, value) in indices(output.dims).zip(result) {
@@ -388,6 +389,28 @@ impl Machine<'_> {
             let entry = rows[at / output.dims[3] as usize] as usize;
             let panel = &packed[i[3] / width * panel..];
             panel[nr + entry * width + i[3] % width] + panel[i[3] % width]
+        });
+        result.collect()
+    }
+
+    fn take(
+        &self,
+        layer: &Layer,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let p: TakeParams = params(layer);
+        let data = inputs[0].unwrap();
+        assert_eq!(u64::from(p.entries), data.rows());
+        let rows: Vec<[usize; 4]> = indices(data.dims).step_by(data.cols() as usize).collect();
+        let named: Vec<f64> = match inputs[1] {
+            Some(tensor) => indices(tensor.dims).map(|i| self.read(&tensor, i)).collect(),
+            None => packed[..output.rows() as usize].to_vec(),
+        };
+        let result = indices(output.dims).enumerate().map(|(at, i)| {
+            let row = rows[named[at / output.dims[3] as usize] as usize];
+            self.read(&data, [row[0], row[1], row[2], i[3]])
         });
         result.collect()
     }

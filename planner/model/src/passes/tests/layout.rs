@@ -508,3 +508,39 @@ fn scalars_that_flow() {
     let y = net.node(Op::Mul, &[mean, c], &[]);
     net.check(y);
 }
+
+#[test]
+fn rows_by_indices_into_what_is_computed() {
+    for (shape, axis) in [(&[1, 6, 3, 4][..], 1), (&[2, 3, 5], 2), (&[4, 3], 0), (&[2, 3, 4, 5], 2)]
+    {
+        let (mut net, x) = Net::input(shape);
+        let x = net.relu(x);
+        let mut taken = shape.to_vec();
+        taken.splice(axis..=axis, [2, 2]);
+        let last = shape[axis] as f32 - 1.0;
+        let indices = net.value(&[2, 2], Some(vec![last, 0.0, 1.0, last]));
+        let y = net.node(Op::Take { axis }, &[x, indices], &taken);
+        let y = net.relu(y);
+        net.output(y);
+        let inputs = [(0..shape.iter().product::<usize>()).map(|i| i as f64).collect::<Vec<f64>>()];
+        let network = lower(&net.graph, Isa::Portable).unwrap();
+        assert!(kinds(&network).contains(&OpKind::Take));
+        let found = interpret::run(&network, &inputs);
+        assert_eq!(found, crate::reference::run(&net.graph, &inputs));
+        let error = lower(&net.graph, Isa::Cuda).unwrap_err().to_string();
+        assert!(error.contains("GPUs do not compute rows by indices"), "{error}");
+    }
+    // Indices that flow.
+    for (axis, shape) in [(0, [5, 3, 2]), (1, [3, 5, 2]), (2, [3, 2, 5])] {
+        let (mut own, mut out) = (shape, shape);
+        (own[axis], out[axis]) = (4, 5);
+        let (mut net, x) = Net::input(&own);
+        let indices = net.add_input(&[5]);
+        let y = net.node(Op::Take { axis }, &[x, indices], &out);
+        net.output(y);
+        let data = (0..24).map(f64::from).collect::<Vec<f64>>();
+        let inputs = [data, vec![3.0, 0.0, 2.0, 2.0, 1.0]];
+        let network = lower(&net.graph, Isa::Avx512).unwrap();
+        assert_eq!(interpret::run(&network, &inputs), crate::reference::run(&net.graph, &inputs));
+    }
+}

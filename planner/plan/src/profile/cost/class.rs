@@ -51,7 +51,9 @@ impl Class {
             Some(OpKind::MatMul) => Class::MatMul,
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
-            Some(OpKind::LayerNorm | OpKind::Gather | OpKind::Where) => Class::Elementwise,
+            Some(OpKind::LayerNorm | OpKind::Gather | OpKind::Where | OpKind::Take) => {
+                Class::Elementwise
+            }
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
                 match layer.activation.function() {
