@@ -35,6 +35,7 @@ pub mod cuda;
 pub mod depthwise;
 mod expand;
 pub mod gather;
+pub mod grid_sample;
 mod lanes;
 pub mod layernorm;
 pub mod lrn;
@@ -42,7 +43,9 @@ pub mod matmul;
 pub mod pool;
 mod problem;
 mod reads;
+pub mod recurrent;
 pub mod reduce;
+pub mod resample;
 pub mod select;
 mod slice;
 mod slicing;
@@ -208,6 +211,9 @@ pub fn validate(
         OpKind::Gather => gather::validate(layer, inputs, output, isa),
         OpKind::Where => select::validate(layer, inputs, output, isa),
         OpKind::Take => take::validate(layer, inputs, output, isa),
+        OpKind::Resample => resample::validate(layer, inputs, output, isa),
+        OpKind::Recurrent => recurrent::validate(layer, inputs, output, isa),
+        OpKind::GridSample => grid_sample::validate(layer, inputs, output, isa),
     }
 }
 
@@ -271,6 +277,7 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         OpKind::Conv => conv::scratch_bytes(problem),
         OpKind::Depthwise => depthwise::scratch_bytes(problem),
         OpKind::MatMul => matmul::scratch_bytes(problem),
+        OpKind::Recurrent => recurrent::scratch_bytes(problem),
         OpKind::Winograd => winograd::scratch_of(problem, want),
         // The others need none.
         OpKind::Pool
@@ -283,7 +290,9 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::LayerNorm
         | OpKind::Gather
         | OpKind::Where
-        | OpKind::Take => 0,
+        | OpKind::Take
+        | OpKind::Resample
+        | OpKind::GridSample => 0,
     }
 }
 
@@ -329,6 +338,9 @@ fn run_operator(call: Call<'_>) {
         OpKind::Gather => gather::run(call),
         OpKind::Where => select::run(call),
         OpKind::Take => take::run(call),
+        OpKind::Resample => resample::run(call),
+        OpKind::Recurrent => recurrent::run(call),
+        OpKind::GridSample => grid_sample::run(call),
     }
 }
 

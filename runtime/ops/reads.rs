@@ -17,7 +17,7 @@
 //!   of the direct convolution's windows. That is so for layers that are stored for the direct one,
 //!   too.
 
-use super::{Slice, winograd};
+use super::{Slice, resample, winograd};
 use crate::pack::{ConvParams, INPUTS, Layer, OpKind, PoolParams, Tensor, WinogradParams, params};
 use core::ops::Range;
 
@@ -35,7 +35,7 @@ pub enum Reads {
 /// How an operator reads its inputs.
 pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
     match kind {
-        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool | OpKind::Resample => {
             [Reads::Window, Reads::Rows, Reads::Whole]
         }
         OpKind::Unary
@@ -45,8 +45,10 @@ pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
         | OpKind::Lrn
         | OpKind::LayerNorm => [Reads::Rows; INPUTS],
         OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
-        OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
-        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; INPUTS],
+        OpKind::GridSample | OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
+        OpKind::Copy | OpKind::Reduce | OpKind::Gather | OpKind::Recurrent => {
+            [Reads::Whole; INPUTS]
+        }
     }
 }
 
@@ -66,6 +68,9 @@ pub fn rows_read(
         let beside = || input.dims[..3] == output.dims[..3];
         match kind.map(|kind| reads(kind)[slot]) {
             _ if made.is_empty() => 0..0,
+            Some(Reads::Window) if kind == Some(OpKind::Resample) => {
+                resample::rows_read(layer, input, output, &made)
+            }
             Some(Reads::Window) => seen(layer, input, output, &made),
             Some(Reads::Rows) if beside() => made.clone(),
             _ => 0..input.rows(),

@@ -43,8 +43,16 @@ pub enum OpKind {
     /// Each element of one tensor or another, as a condition says.
     /// [`WhereParams`](super::WhereParams).
     Where = 14,
+    /// Weighted sums of adjacent lines or pixels: interpolation, and any choice along an axis.
+    /// [`ResampleParams`](super::ResampleParams).
+    Resample = 15,
+    /// A recurrent network: RNN, GRU or LSTM. [`RecurrentParams`](super::RecurrentParams).
+    Recurrent = 16,
+    /// Pixels at places that the second input has.
+    /// [`GridSampleParams`](super::GridSampleParams).
+    GridSample = 17,
     /// Rows of a tensor, chosen by constants or by the second input. [`TakeParams`](super::TakeParams).
-    Take = 20,
+    Take = 18,
 }
 
 impl OpKind {
@@ -53,7 +61,7 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather, Where, Take,
+            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take,
         ]
         .into_iter()
         .find(|kind| *kind as u32 == code)
@@ -64,8 +72,8 @@ impl OpKind {
         use OpKind::*;
         match self {
             Where => 3,
-            Binary | MatMul | Conv | Depthwise | Winograd | Take => 2,
-            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather => 1,
+            Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample | Take => 2,
+            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample => 1,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Parameters of operators, one record each, which a [`Layer`] has as words.
 
-use super::layers::Layer;
+use super::layers::{Activation, Layer};
 use bytemuck::{Pod, Zeroable};
 
 /// Geometry of a convolution. Padding at the bottom and right follows from the output's extent.
@@ -279,6 +279,96 @@ impl ReduceOp {
     pub fn squares(self) -> bool {
         matches!(self, Self::SquareSum | Self::SquareMean)
     }
+}
+
+/// Weighted sums along one axis. Output i is the sum of `taps` adjacent inputs. They are among
+/// `reach` adjacent ones, the first of which is `⌊(i·step[0] + shift) / step[1]⌋`, but at least 0 and
+/// at most the extent less `reach`. The weights are one panel: for each output how many inputs the
+/// taps begin after the first in reach (a float), then a weight for each tap. A tap whose weight is
+/// zero is not read; an output of none is `outside`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct ResampleParams {
+    /// Which dimension: 1 lines, 2 pixels.
+    pub axis: u32,
+    /// Inputs of an output.
+    pub taps: u32,
+    /// Adjacent inputs that an output's are among.
+    pub reach: u32,
+    /// Inputs (numerator and denominator) from one output to the next.
+    pub step: [u32; 2],
+    /// Where the first output's are, in parts of `step[1]`.
+    pub shift: i32,
+    /// An output that no input counts for.
+    pub outside: f32,
+}
+
+impl ResampleParams {
+    /// The first of the inputs that an output's are among, of so many inputs.
+    pub fn first(&self, output: u32, extent: u32) -> u32 {
+        let [up, down] = self.step.map(i64::from);
+        let place = (i64::from(output).saturating_mul(up)).saturating_add(self.shift.into());
+        let last = extent.saturating_sub(self.reach);
+        place.div_euclid(down.max(1)).clamp(0, last.into()) as u32
+    }
+}
+
+/// A recurrent network over the lines of the input, one after the other: pixels are a batch,
+/// channels what each gate is given at that time, biases included. The output's channels are the
+/// hidden state, of LSTM also the cell's state. A second input has the state at the beginning in
+/// the same order, else it is zero. The weights are one panel: for each gate, for each run of NR
+/// hidden units, `[bias NR][unit][NR]`; then of LSTM the peepholes of its gates.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct RecurrentParams {
+    /// 0 RNN, 1 GRU (gates z, r, h), 2 LSTM (gates i, o, f, c).
+    pub cell: u32,
+    /// Hidden units.
+    pub hidden: u32,
+    /// 1: from the last line to the first.
+    pub reverse: u32,
+    /// 1: GRU applies its reset to the product, with the bias of the weights, not to the state.
+    pub reset_after: u32,
+    /// 1: LSTM's gates i, o and f see the cell's state.
+    pub peepholes: u32,
+    /// What functions are given is at most so far from zero.
+    pub clip: f32,
+    /// The functions f, g and h of ONNX.
+    pub functions: [Activation; 3],
+}
+
+impl RecurrentParams {
+    /// Gates.
+    pub fn gates(&self) -> u32 {
+        [1, 3, 4][self.cell.min(2) as usize]
+    }
+
+    /// Numbers of the state for each hidden unit.
+    pub fn states(&self) -> u32 {
+        if self.cell == 2 { 2 } else { 1 }
+    }
+
+    /// Floats of the weights, with panels of `nr` units.
+    pub fn floats(&self, nr: usize) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let panels = hidden.div_ceil(nr as u64) * u64::from(self.gates());
+        let peepholes = if self.peepholes > 0 { 3 * hidden } else { 0 };
+        panels.saturating_mul((1 + hidden).saturating_mul(nr as u64)).saturating_add(peepholes)
+    }
+}
+
+/// Pixels of an image at places that the second input has: x, y (and z) between -1 and 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct GridSampleParams {
+    /// 0 the nearest pixel, 1 linear, 2 cubic.
+    pub mode: u32,
+    /// Beyond the image are 0 zeros, 1 the pixels of its border, 2 its reflection.
+    pub padding: u32,
+    /// 1: -1 and 1 are the centres of the pixels at the corners, else the corners.
+    pub align_corners: u32,
+    /// Slices of a volume, which lie one after the other in the image's lines; 1 of an image.
+    pub depth: u32,
 }
 
 /// Reads a parameter record from a layer's words.

@@ -11,7 +11,8 @@ use super::extent::chain_count;
 use super::{Found, Violation};
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{
-    ConvParams, Layer, NONE, OpKind, PoolParams, Step, Tensor, WinogradParams, params,
+    ConvParams, Layer, NONE, OpKind, PoolParams, ResampleParams, Step, Tensor, WinogradParams,
+    params,
 };
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
@@ -296,6 +297,9 @@ pub(super) fn rows_read(
         _ => None,
     };
     let one_image = input.dims[0] == 1 && output.dims[0] == 1;
+    if kind == Some(OpKind::Resample) {
+        return if one_image { resampled(layer, input, output, &own) } else { 0..input.rows() };
+    }
     match window {
         Some((kernel, stride, dilation, pad, tile)) if one_image => {
             let (width, height) = (u64::from(output.dims[2]).max(1), u64::from(input.dims[1]));
@@ -311,12 +315,28 @@ pub(super) fn rows_read(
         }
         None if input.dims[..3] == output.dims[..3] => match kind {
             Some(OpKind::MatMul) if number == 0 => own,
-            Some(OpKind::Take) if number == 0 => 0..input.rows(),
-            Some(OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather) => {
-                0..input.rows()
-            }
+            Some(OpKind::GridSample | OpKind::Take) if number == 0 => 0..input.rows(),
+            Some(
+                OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather | OpKind::Recurrent,
+            ) => 0..input.rows(),
             _ => own,
         },
         _ => 0..input.rows(),
     }
+}
+
+/// The rows of the lines from which a layer that sums along an axis makes some rows of one image.
+fn resampled(layer: &Layer, input: &Tensor, output: &Tensor, own: &Range<u64>) -> Range<u64> {
+    let p: ResampleParams = params(layer);
+    let (width, across) = (u64::from(output.dims[2]).max(1), u64::from(input.dims[2]));
+    let (first, last) = (own.start / width, (own.end - 1) / width);
+    if p.axis == 2 {
+        return first * across..(last + 1) * across;
+    }
+    let begin = |line: u64| {
+        let parts = i128::from(line) * i128::from(p.step[0]) + i128::from(p.shift);
+        let latest = i128::from(input.dims[1]) - i128::from(p.reach);
+        parts.div_euclid(i128::from(p.step[1]).max(1)).min(latest).max(0) as u64
+    };
+    begin(first) * across..(begin(last) + u64::from(p.reach)) * across
 }

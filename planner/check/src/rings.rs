@@ -113,8 +113,9 @@ fn around(
 fn access(layer: &Layer, input: Option<usize>, tensor: &Tensor, output: &Tensor) -> Option<bool> {
     match (OpKind::from_code(layer.kind)?, input) {
         (OpKind::Conv | OpKind::Depthwise | OpKind::Winograd, Some(0)) => Some(false),
-        (OpKind::Pool, Some(_)) => Some(false),
-        (OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool, _) => Some(true),
+        (OpKind::Pool | OpKind::Resample, Some(_)) => Some(false),
+        (OpKind::Conv | OpKind::Depthwise | OpKind::Winograd, _) => Some(true),
+        (OpKind::Pool | OpKind::Resample, _) => Some(true),
         (OpKind::Unary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm, _) => Some(true),
         (OpKind::Binary, _) => {
             let p: BinaryParams = params(layer);

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, f16};
-use eyelet::pack::{Encoding, ReduceOp};
+use eyelet::pack::{Activation, Encoding, ReduceOp};
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -107,6 +107,111 @@ pub struct Window {
     pub pad_begin: [usize; 2],
     /// bottom, right
     pub pad_end: [usize; 2],
+}
+
+/// Element i of an axis is the sum of the `taps` elements from `starts[i]` on, times their weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resampling {
+    pub axis: usize,
+    pub taps: usize,
+    /// The first tap of each output.
+    pub starts: Vec<usize>,
+    /// For each output as many as there are taps. Elements of weight zero are not read.
+    pub weights: Vec<f64>,
+    /// An output all of whose weights are zero.
+    pub outside: f32,
+}
+
+impl Resampling {
+    /// The sums of these elements of an axis of some extent: for each output places and weights.
+    pub fn new(axis: usize, extent: usize, sums: &[Vec<(usize, f64)>], outside: f32) -> Self {
+        let ends = |sum: &[(usize, f64)]| {
+            let places = || sum.iter().filter(|(_, weight)| *weight != 0.0).map(|(at, _)| *at);
+            Some((places().min()?, places().max()?))
+        };
+        let taps = sums.iter().filter_map(|sum| ends(sum)).map(|(first, last)| last - first + 1);
+        let taps = taps.max().unwrap_or(1);
+        let (mut starts, mut weights) =
+            (Vec::with_capacity(sums.len()), vec![0.0; sums.len() * taps]);
+        for (sum, weights) in sums.iter().zip(weights.chunks_exact_mut(taps)) {
+            // What reads nothing begins where the one before it does.
+            let first = ends(sum).map(|(first, _)| first);
+            let start = first.or(starts.last().copied()).unwrap_or(0).min(extent - taps);
+            starts.push(start);
+            sum.iter()
+                .filter(|(_, weight)| *weight != 0.0)
+                .for_each(|(at, weight)| weights[at - start] += weight);
+        }
+        Self { axis, taps, starts, weights, outside }
+    }
+
+    /// The elements at these places of an axis.
+    pub fn choice(axis: usize, places: Vec<usize>) -> Self {
+        let weights = vec![1.0; places.len()];
+        Self { axis, taps: 1, starts: places, weights, outside: 0.0 }
+    }
+}
+
+/// A recurrent network in one direction, over the first axis of what its gates are given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recurrence {
+    pub cell: Cell,
+    pub hidden: usize,
+    /// From the last element to the first.
+    pub reverse: bool,
+    /// What functions are given is at most so far from zero.
+    pub clip: f32,
+    /// The functions f, g and h of ONNX.
+    pub functions: [Activation; 3],
+}
+
+/// Gates are in ONNX's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    Rnn,
+    /// The reset applies to the product, or to the state before.
+    Gru {
+        reset_after: bool,
+    },
+    Lstm,
+}
+
+impl Cell {
+    pub fn gates(self) -> usize {
+        match self {
+            Cell::Rnn => 1,
+            Cell::Gru { .. } => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    /// Numbers of the state for each hidden unit: of LSTM the cell's, too.
+    pub fn states(self) -> usize {
+        if self == Cell::Lstm { 2 } else { 1 }
+    }
+}
+
+/// How elements are found between others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    pub mode: SampleMode,
+    pub padding: SamplePadding,
+    pub align_corners: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleMode {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// What is beyond an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplePadding {
+    Zeros,
+    Border,
+    Reflection,
 }
 
 /// What a node computes, with normalised attributes. Inputs as in ONNX unless stated.
@@ -275,6 +380,16 @@ pub enum Op {
     },
     /// table (constant, two axes), indices (whole numbers): rows of the table
     Gather,
+    /// given [time, batch, gates · hidden] (biases included), weights [gates · hidden, hidden], biases
+    /// [gates · hidden] and peepholes [3 · hidden] (i, o, f) of the weights (constant, the latter
+    /// optional), the state at the beginning [batch, states · hidden] (optional): the state at each
+    /// time [time, batch, states · hidden]
+    Recurrent(Recurrence),
+    /// x [images, channels, spatial…], places [images, spatial…, axes] (the last axis first): the
+    /// elements there
+    GridSample(Sampling),
+    /// Weighted sums of adjacent elements of an axis.
+    Resample(Resampling),
     /// Constant padding per axis.
     Pad {
         begin: Vec<usize>,

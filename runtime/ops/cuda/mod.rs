@@ -78,7 +78,8 @@ impl Call<'_> {
 
 /// Whether there is a kernel of an operator.
 pub fn computes(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::Where)
+    use OpKind::{GridSample, Recurrent, Resample, Where};
+    !matches!(kind, Where | Resample | Recurrent | GridSample)
 }
 
 /// Refuses a (valid) slice that GPUs do not compute.
@@ -128,6 +129,6 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Unary => elementwise::unary(call, queue),
         OpKind::Winograd => winograd::run(call, queue),
         // Refused by `computes`.
-        OpKind::Where => Ok(()),
+        OpKind::Where | OpKind::Resample | OpKind::Recurrent | OpKind::GridSample => Ok(()),
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Emitter<'a> {
     pub program: &'a Program,
     pub(super) homes: &'a [Option<Home>],
     pub(super) gaps: Vec<bool>,
-    isa: Isa,
+    pub(super) isa: Isa,
     pub(super) views: Vec<Option<View>>,
     /// Where concatenations will be, once one of their operands has been placed.
     pub reserved: Vec<Option<View>>,
@@ -230,6 +230,12 @@ impl Emitter<'_> {
             Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { op, axes, keep } => self.reduce(item, *op, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
+            Work::Recurrent { recurrence, weights, biases, peepholes } => {
+                let constants = [Some(weights), biases.as_ref(), peepholes.as_ref()];
+                self.recurrent(item, recurrence, constants)
+            }
+            Work::GridSample(sampling) => self.grid_sample(item, *sampling),
+            Work::Resample(resampling) => self.resample(item, resampling),
             Work::Pad { begin, value, .. } => self.pad(item, begin, *value),
             Work::Split { axis, sizes } => self.split(item, *axis, sizes),
             Work::Slice { starts, steps } => {
@@ -251,6 +257,18 @@ impl Emitter<'_> {
                 self.alias(name, x, y, |view| Some(view.expand(&shape)))
             }
             Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
+        }
+    }
+
+    /// Refuses what no kernel of a GPU computes.
+    pub(super) fn refuse_gpu(&self, node: &str, what: &str) -> Result<(), PassError> {
+        match self.isa {
+            Isa::Cuda => Err(PassError::Unsupported {
+                node: node.into(),
+                what: format!("GPUs do not compute {what}"),
+                hint: "plan for a board without a GPU, or cut the model here",
+            }),
+            _ => Ok(()),
         }
     }
 

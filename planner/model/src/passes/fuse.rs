@@ -113,6 +113,13 @@ impl Builder {
                     LrnParams { size: *size as u32, alpha: *alpha, beta: *beta, bias: *bias };
                 self.push(name, Work::Lrn { params }, &[x], &[y]);
             }
+            Op::Recurrent(recurrence) => self.recurrent(node, *recurrence)?,
+            Op::GridSample(sampling) => {
+                self.push(name, Work::GridSample(*sampling), &[x, input(node, 1)?], &[y]);
+            }
+            Op::Resample(resampling) => {
+                self.push(name, Work::Resample(resampling.clone()), &[x], &[y]);
+            }
             Op::Pad { begin, end, value } => self.pad(name, x, y, begin, end, *value),
             op => return Err(unsupported(node, format!("no layer computes {op:?}"), REPORT)),
         }

@@ -26,9 +26,10 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
         let anywhere = match item.work {
             Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
-            Work::Pad { .. } | Work::Concat { .. } => true,
+            Work::Pad { .. } | Work::Concat { .. } | Work::Resample(_) => true,
             Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
             // these choose the places of their rows themselves
+            Work::Recurrent { .. } | Work::GridSample(_) => false,
             Work::MatMul { .. } | Work::Reduce { .. } => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,

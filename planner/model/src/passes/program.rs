@@ -3,7 +3,7 @@
 
 use super::PassError;
 use super::affine::Linear;
-use crate::graph::{Constant, Graph, Value, ValueId, Window};
+use crate::graph::{Constant, Graph, Recurrence, Resampling, Sampling, Value, ValueId, Window};
 use eyelet::pack::{Activation, ActivationKind, BinaryOp, LrnParams, ReduceOp};
 use std::sync::Arc;
 
@@ -102,6 +102,17 @@ pub(super) enum Work {
     Transpose {
         perm: Vec<usize>,
     },
+    Resample(Resampling),
+    GridSample(Sampling),
+    /// Over times: what gates are given, and the state at the beginning.
+    Recurrent {
+        recurrence: Recurrence,
+        /// `[gates · hidden, hidden]`
+        weights: Constant,
+        /// Of the weights.
+        biases: Option<Constant>,
+        peepholes: Option<Constant>,
+    },
     Pad {
         begin: Vec<usize>,
         end: Vec<usize>,
@@ -120,6 +131,7 @@ impl Item {
                     | Work::Binary { .. }
                     | Work::LayerNorm { .. }
                     | Work::Reduce { .. }
+                    | Work::Resample(_)
             )
     }
 

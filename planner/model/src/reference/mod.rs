@@ -4,10 +4,13 @@
 //! operators' definitions word by word, in the model's own layout. Speed matters only where networks of
 //! real size would otherwise take minutes: convolutions and products of matrices use all cores.
 
+mod grid_sample;
 mod layout;
 mod linear;
 mod normalise;
 mod pointwise;
+mod recurrent;
+mod resample;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -209,6 +212,12 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::Reshape => input(0).data.to_vec(),
         Op::Expand => layout::expand(input(0), out),
         Op::Transpose { perm } => layout::transpose(input(0), perm, out),
+        Op::GridSample(sampling) => grid_sample::grid_sample(sampling, input(0), input(1), out),
+        Op::Recurrent(recurrence) => {
+            let inputs = [0, 1, 2, 3, 4].map(optional);
+            recurrent::recurrent(recurrence, inputs)
+        }
+        Op::Resample(resampling) => resample::resample(resampling, input(0)),
         Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
         Op::Split { .. } => unreachable!("handled above"),
     }]

@@ -200,7 +200,7 @@ impl<'a> Facts<'a> {
             let lines = matches!(meeting(output, tensor), Meeting::Lines);
             lines && window.spans(made) && !window.sees_all()
         });
-        reads.next().map(|(_, window)| window.stride())
+        reads.next().and_then(|(_, window)| window.stride())
     }
 
     /// The operands of a layer that lie in a buffer.

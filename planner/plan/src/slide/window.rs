@@ -2,7 +2,8 @@
 
 use eyelet::ops;
 use eyelet::pack::{
-    BinaryParams, ConvParams, NONE, OpKind, PoolParams, Tensor, WinogradParams, params,
+    BinaryParams, ConvParams, Layer, NONE, OpKind, PoolParams, ResampleParams, Tensor,
+    WinogradParams, params,
 };
 use eyelet_model::network::Network;
 use std::ops::Range;
@@ -12,10 +13,14 @@ use std::ops::Range;
 pub struct Window {
     /// Input lines that one output line sees.
     reach: i64,
-    /// Input lines from one output line to the next.
+    /// Input lines from one output line to the next, in parts of a line,
     stride: i64,
-    /// Lines of padding above.
+    /// of which so many are one.
+    parts: i64,
+    /// Lines of padding above, in parts.
     pad: i64,
+    /// No window begins before this line, nor after that one.
+    within: [i64; 2],
     /// Output lines are made in multiples of this, the last ones excepted.
     pub tile: u32,
     /// Lines of the input.
@@ -23,15 +28,32 @@ pub struct Window {
 }
 
 impl Window {
+    /// Each line by itself, from the first on.
+    const EVERY: Self = Self {
+        reach: 1,
+        stride: 1,
+        parts: 1,
+        pad: 0,
+        within: [i64::MIN, i64::MAX],
+        tile: 1,
+        height: 0,
+    };
+
     /// Line y from line y.
     pub(super) fn same(height: u32) -> Self {
-        Self { reach: 1, stride: 1, pad: 0, tile: 1, height: height.into() }
+        Self { reach: 1, height: height.into(), ..Self::EVERY }
     }
 
     /// Every line from all lines.
     fn all(height: u32, made: u32) -> Self {
         let (height, made) = (i64::from(height), i64::from(made));
-        Self { reach: height + made, stride: 1, pad: made, tile: 1, height }
+        Self { reach: height + made, pad: made, height, ..Self::EVERY }
+    }
+
+    /// The first line that the window of a line begins with.
+    fn start(&self, made: i64) -> i64 {
+        let start = (made * self.stride - self.pad).div_euclid(self.parts);
+        start.clamp(self.within[0], self.within[1])
     }
 
     /// The lines from which these are made.
@@ -42,13 +64,13 @@ impl Window {
 
     /// The first line from which a line is made.
     pub fn first(&self, made: u32) -> u32 {
-        (i64::from(made) * self.stride - self.pad).clamp(0, self.height) as u32
+        self.start(made.into()).clamp(0, self.height) as u32
     }
 
     /// The end of the lines from which so many are made.
     pub fn end(&self, made: u32) -> u32 {
         let made = i64::from(made.next_multiple_of(self.tile));
-        ((made - 1) * self.stride - self.pad + self.reach).clamp(0, self.height) as u32
+        (self.start(made - 1) + self.reach).clamp(0, self.height) as u32
     }
 
     /// The most lines that one of so many output lines sees at once, however they are made.
@@ -67,9 +89,9 @@ impl Window {
         if lines == 0 { 0 } else { seen(0).min(seen(made - lines)) }
     }
 
-    /// Input lines from one output line to the next.
-    pub fn stride(&self) -> u32 {
-        self.stride as u32
+    /// Input lines from one output line to the next, where they are whole.
+    pub fn stride(&self) -> Option<u32> {
+        (self.parts == 1).then_some(self.stride as u32)
     }
 
     /// Whether the first and the last input line are read for some of so many output lines.
@@ -92,14 +114,18 @@ impl Window {
 
     /// Whether some input lines are not read at all.
     pub fn skips(&self) -> bool {
-        self.stride > self.reach
+        self.stride > self.reach * self.parts
     }
 
     /// How many lines must have been made so that no other will be made from any of the first
     /// `spent`.
     pub fn lines_to_spend(&self, spent: u32, height: u32) -> u32 {
-        let made = u64::from(spent) + self.pad as u64;
-        (made.div_ceil(self.stride as u64).min(height.into())) as u32
+        let spent = i64::from(spent);
+        if spent > self.within[1] {
+            return height;
+        }
+        let made = (spent * self.parts + self.pad).max(0) as u64;
+        (made.div_ceil(self.stride.max(1) as u64).min(height.into())) as u32
     }
 }
 
@@ -141,6 +167,7 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
                 let p: PoolParams = params(layer);
                 windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
             }
+            OpKind::Resample => resampled(layer, input),
             OpKind::Winograd if looks => {
                 let p: WinogradParams = params(layer);
                 windowed(input, 3, 1, 1, p.pad[0], p.tile)
@@ -206,6 +233,25 @@ fn windowed(
         pad: pad.into(),
         tile: tile.max(1),
         height: input.dims[1].into(),
+        ..Window::EVERY
+    }
+}
+
+/// The lines that sums along an axis are made from.
+fn resampled(layer: &Layer, input: &Tensor) -> Window {
+    let p: ResampleParams = params(layer);
+    let height = input.dims[1];
+    match p.axis {
+        1 => Window {
+            reach: p.reach.into(),
+            stride: p.step[0].into(),
+            parts: i64::from(p.step[1]).max(1),
+            pad: -i64::from(p.shift),
+            within: [0, i64::from(height.saturating_sub(p.reach))],
+            tile: 1,
+            height: height.into(),
+        },
+        _ => Window::same(height),
     }
 }
 
@@ -220,7 +266,8 @@ trait LooksAround {
 
 impl LooksAround for OpKind {
     fn looks_around(self) -> bool {
-        matches!(self, OpKind::Conv | OpKind::Depthwise | OpKind::Pool | OpKind::Winograd)
+        use OpKind::{Conv, Depthwise, Pool, Resample, Winograd};
+        matches!(self, Conv | Depthwise | Pool | Winograd | Resample)
     }
 }
 
@@ -231,7 +278,7 @@ mod tests {
     #[test]
     fn windows_and_what_they_leave() {
         // 3 taps, stride 2, one line of padding, 9 lines: 5 outputs.
-        let window = Window { reach: 3, stride: 2, pad: 1, tile: 1, height: 9 };
+        let window = Window { reach: 3, stride: 2, pad: 1, height: 9, ..Window::EVERY };
         assert_eq!(window.lines(0..1), 0..2);
         assert_eq!(window.lines(1..3), 1..6);
         assert_eq!(window.lines(4..5), 7..9);
@@ -251,8 +298,24 @@ mod tests {
                 if lines > 0 { seen.min().unwrap() } else { 0 }
             );
         }
-        let tiles = Window { reach: 3, stride: 1, pad: 1, tile: 4, height: 10 };
+        let tiles = Window { reach: 3, pad: 1, tile: 4, height: 10, ..Window::EVERY };
         assert_eq!(tiles.lines(0..4), 0..5);
         assert_eq!(tiles.lines(8..10), 7..10);
+    }
+
+    #[test]
+    fn windows_that_go_on_by_parts_of_a_line() {
+        // Five lines doubled, each from two: (y - 1) / 2, and never beyond the fourth.
+        let twice =
+            Window { reach: 2, parts: 2, pad: 1, within: [0, 3], height: 5, ..Window::EVERY };
+        let firsts: Vec<u32> = (0..10).map(|line| twice.first(line)).collect();
+        assert_eq!(firsts, [0, 0, 0, 1, 1, 2, 2, 3, 3, 3]);
+        assert_eq!((twice.lines(0..3), twice.lines(9..10)), (0..2, 3..5));
+        assert!(twice.covers(10) && !twice.skips() && twice.stride().is_none());
+        for spent in 1..5 {
+            let made = twice.lines_to_spend(spent, 10);
+            assert!(made == 10 || twice.first(made) >= spent);
+            assert!(twice.first(made - 1) < spent);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! A plain interpreter of network records in double precision. Memory starts as NaN, so that reading
 //! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
 
+use crate::graph::{Op, SampleMode, SamplePadding, Sampling};
 use crate::network::{Network, Weights};
-use crate::reference::erf;
+use crate::reference::{self, erf};
 use crate::weights;
 use eyelet::pack::*;
 
@@ -176,6 +177,9 @@ impl Machine<'_> {
             OpKind::Reduce => self.reduce(&params(&layer), &x.unwrap(), &output),
             OpKind::Copy => return self.copy(&params(&layer), &x.unwrap(), &output),
             OpKind::LayerNorm => self.layer_norm(&params(&layer), &x.unwrap(), &output, &packed),
+            OpKind::GridSample => self.grid_sample(&params(&layer), inputs, &output),
+            OpKind::Recurrent => self.recurrent(&params(&layer), inputs, &output, &packed),
+            OpKind::Resample => self.resample(&params(&layer), &x.unwrap(), &output, &packed),
             OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
             OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
             OpKind::Take => self.take(&layer, inputs, &output, &packed),
@@ -411,6 +415,133 @@ impl Machine<'_> {
         let result = indices(output.dims).enumerate().map(|(at, i)| {
             let row = rows[named[at / output.dims[3] as usize] as usize];
             self.read(&data, [row[0], row[1], row[2], i[3]])
+        });
+        result.collect()
+    }
+
+    /// By the reference, from the records' own layout to its.
+    fn grid_sample(
+        &self,
+        p: &GridSampleParams,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+    ) -> Vec<f64> {
+        let [x, grid] = [0, 1].map(|slot| inputs[slot].unwrap());
+        let [images, lines, width, channels] = x.dims.map(|extent| extent as usize);
+        let [_, made_lines, made_width, _] = output.dims.map(|extent| extent as usize);
+        let (depth, axes) = (p.depth as usize, grid.dims[3] as usize);
+        let spatial = |lines: usize, width: usize, depth: usize| match axes {
+            2 => vec![lines, width],
+            _ => vec![depth, lines / depth, width],
+        };
+        let shape = [&[images, channels][..], &spatial(lines, width, depth)].concat();
+        // Places of a volume in one slice: their order is all that matters.
+        let made = spatial(made_lines, made_width, 1);
+        let data: Vec<f64> = indices([x.dims[0], x.dims[3], x.dims[1], x.dims[2]])
+            .map(|[n, c, y, at]| self.read(&x, [n, y, at, c]))
+            .collect();
+        let places: Vec<f64> = indices(grid.dims).map(|i| self.read(&grid, i)).collect();
+        let of = Sampling {
+            mode: [SampleMode::Nearest, SampleMode::Linear, SampleMode::Cubic][p.mode as usize],
+            padding: [SamplePadding::Zeros, SamplePadding::Border, SamplePadding::Reflection]
+                [p.padding as usize],
+            align_corners: p.align_corners == 1,
+        };
+        let grid_shape = [&[images][..], &made, &[axes]].concat();
+        let whole = [&[images, channels][..], &made].concat();
+        let tensors = [
+            Some(reference::Tensor { shape: &shape, data: &data }),
+            Some(reference::Tensor { shape: &grid_shape, data: &places }),
+        ];
+        let result = reference::evaluate(&Op::GridSample(of), &tensors, &[&whole]).swap_remove(0);
+        let count = made_lines * made_width;
+        let at = |[n, y, x, c]: [usize; 4]| result[(n * channels + c) * count + y * made_width + x];
+        indices(output.dims).map(at).collect()
+    }
+
+    fn recurrent(
+        &self,
+        p: &RecurrentParams,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let (nr, hidden) = (self.network.isa.panel(), p.hidden as usize);
+        let [_, times, batch, width] = output.dims.map(|extent| extent as usize);
+        let panel = (1 + hidden) * nr;
+        // A panel's first line is the biases.
+        let weight = |line: usize, gate: usize, unit: usize| {
+            packed[(gate * hidden.div_ceil(nr) + unit / nr) * panel + line * nr + unit % nr]
+        };
+        let peephole = |gate: usize, unit: usize| match p.peepholes {
+            0 => 0.0,
+            _ => packed[p.gates() as usize * hidden.div_ceil(nr) * panel + gate * hidden + unit],
+        };
+        let mut result = vec![0.0; times * batch * width];
+        for sequence in 0..batch {
+            let first = |at| inputs[1].map_or(0.0, |state| self.read(&state, [0, 0, sequence, at]));
+            let mut now: Vec<f64> = (0..width).map(first).collect();
+            for step in 0..times {
+                let time = if p.reverse == 1 { times - 1 - step } else { step };
+                let before = now.clone();
+                let given = |gate: usize, unit: usize| {
+                    self.read(&inputs[0].unwrap(), [0, time, sequence, gate * hidden + unit])
+                };
+                let product = |gate: usize, unit: usize, h: &dyn Fn(usize) -> f64| {
+                    let terms = (0..hidden).map(|from| weight(1 + from, gate, unit) * h(from));
+                    weight(0, gate, unit) + terms.sum::<f64>()
+                };
+                let clip = f64::from(p.clip);
+                let f =
+                    |which: usize, x: f64| activate(&p.functions[which], x.max(-clip).min(clip));
+                let h = |from: usize| before[from];
+                let sum = |gate: usize, unit: usize| given(gate, unit) + product(gate, unit, &h);
+                let reset = |unit: usize| f(0, sum(1, unit)) * before[unit];
+                for unit in 0..hidden {
+                    match p.cell {
+                        0 => now[unit] = f(0, sum(0, unit)),
+                        1 => {
+                            let z = f(0, sum(0, unit));
+                            let n = match p.reset_after {
+                                0 => given(2, unit) + product(2, unit, &reset),
+                                _ => given(2, unit) + f(0, sum(1, unit)) * product(2, unit, &h),
+                            };
+                            now[unit] = (1.0 - z) * f(1, n) + z * before[unit];
+                        }
+                        _ => {
+                            let c = before[hidden + unit];
+                            let seen = |gate, c: f64| sum(gate, unit) + peephole(gate, unit) * c;
+                            let next = f(0, seen(2, c)) * c + f(0, seen(0, c)) * f(1, sum(3, unit));
+                            now[unit] = f(0, seen(1, next)) * activate(&p.functions[2], next);
+                            now[hidden + unit] = next;
+                        }
+                    }
+                }
+                result[(time * batch + sequence) * width..][..width].copy_from_slice(&now);
+            }
+        }
+        result
+    }
+
+    fn resample(
+        &self,
+        p: &ResampleParams,
+        x: &Tensor,
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let (axis, taps) = (p.axis as usize, p.taps as usize);
+        let result = indices(output.dims).map(|i| {
+            let table = &packed[i[axis] * (taps + 1)..][..taps + 1];
+            let start = p.first(i[axis] as u32, x.dims[axis]) as usize + table[0] as usize;
+            let read = table[1..].iter().enumerate().filter(|(_, weight)| **weight != 0.0);
+            let term = |(tap, weight): (usize, &f64)| {
+                let mut from = i;
+                from[axis] = start + tap;
+                assert!(from[axis] < x.dims[axis] as usize);
+                weight * self.read(x, from)
+            };
+            read.map(term).reduce(|a, b| a + b).unwrap_or(p.outside.into())
         });
         result.collect()
     }

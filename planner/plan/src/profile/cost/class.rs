@@ -48,12 +48,13 @@ impl Class {
                 if conv.groups < output.cols() { Class::Grouped } else { Class::Depthwise }
             }
             Some(OpKind::Winograd) => Class::Winograd,
-            Some(OpKind::MatMul) => Class::MatMul,
+            Some(OpKind::MatMul | OpKind::Recurrent) => Class::MatMul,
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
             Some(OpKind::LayerNorm | OpKind::Gather | OpKind::Where | OpKind::Take) => {
                 Class::Elementwise
             }
+            Some(OpKind::Resample | OpKind::GridSample) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
                 match layer.activation.function() {

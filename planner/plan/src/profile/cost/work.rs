@@ -3,7 +3,9 @@
 use super::class::Class;
 use super::winograd::Transforms;
 use crate::profile::Compute;
-use eyelet::pack::{ConvParams, CopyParams, Layer, MatMulParams, NONE, PoolParams, params};
+use eyelet::pack::{
+    ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, RecurrentParams, params,
+};
 use eyelet_model::network::Network;
 
 /// Rows of depthwise convolutions with a stride, of those without: they share no columns with their neighbours. As measured
@@ -61,6 +63,10 @@ impl Work {
                 2.0 * points * channels * width * panels as f64
             }
             Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
+            Class::MatMul if layer.kind == OpKind::Recurrent as u32 => {
+                let p: RecurrentParams = params(layer);
+                2.0 * rows as f64 * product(&[p.gates(), p.hidden, p.hidden])
+            }
             Class::MatMul => {
                 let p: MatMulParams = params(layer);
                 2.0 * product(&[p.batch, p.m, p.k, p.n])

@@ -6,7 +6,7 @@ use eyelet::kernels::Isa;
 use eyelet::pack::{Layer, OpKind};
 use eyelet_check::{Holder, Violation};
 use eyelet_model::algorithm::Algorithm;
-use eyelet_model::graph::Op;
+use eyelet_model::graph::{Op, Resampling};
 use eyelet_model::passes::lower;
 use eyelet_model::testing::{Draw, Net, attention, grown, window};
 use proptest::prelude::*;
@@ -375,4 +375,53 @@ fn attention_slides() {
     let softmax = |layer: &Layer| layer.kind == OpKind::Softmax as u32;
     let at = network.layers.iter().position(softmax).unwrap();
     assert_eq!(crate::slide::slides(&network)[at - 1..at + 2], [true; 3]);
+}
+
+/// Lines enlarged, reduced, reversed and padded between convolutions.
+fn resampled(seed: u64, kind: u8, made: usize) -> Net {
+    let (mut net, x) = Net::input(&[1, 3, 16, 9]);
+    net.seed = seed;
+    let x = net.conv(x, 4, window(3, 1, 1), 1);
+    let shape = net.shape(x);
+    let axis = 2 + usize::from(kind / 8 % 2);
+    let extent = shape[axis];
+    let places = |at: usize| match kind % 4 {
+        0 => at * extent / made..(at * extent / made + 2).min(extent),
+        1 => at.min(extent - 1)..at.min(extent - 1) + 1,
+        2 => extent - 1 - at % extent..extent - at % extent,
+        _ => (at * extent).saturating_sub(made) / made..(at * extent / made + 3).min(extent),
+    };
+    let sums: Vec<Vec<(usize, f64)>> =
+        (0..made).map(|at| places(at).map(|place| (place, 0.5)).collect()).collect();
+    let mut shape = shape;
+    shape[axis] = made;
+    let op = Op::Resample(Resampling::new(axis, extent, &sums, 0.0));
+    let y = net.node(op, &[x], &shape);
+    let y = net.conv(y, 5, window(3, 1, 1), 1);
+    let y = net.conv(y, 2, window(1, 1, 0), 1);
+    net.output(y);
+    net
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn resampled_lines_slide(
+        seed: u64,
+        kind in 0u8..16,
+        made in 1usize..40,
+        draws in proptest::collection::vec((any::<u8>(), 0u8..5), 1..4),
+    ) {
+        let net = resampled(seed, kind, made);
+        let mut network = lower(&net.graph, Isa::Portable).unwrap();
+        prove(&mut network, &draws);
+    }
+}
+
+#[test]
+fn doubled_lines_need_rings_of_a_few() {
+    let net = resampled(1, 0, 32);
+    let rings = rings(&net, 1);
+    assert!(rings.iter().all(|lines| *lines <= 4) && rings.len() >= 3, "{rings:?}");
 }
