@@ -89,6 +89,13 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    pub fn strings(self, name: &str) -> Result<Option<Vec<&'a str>>, NodeProblem> {
+        let Some(attribute) = self.find(name, AttributeType::Strings)? else { return Ok(None) };
+        let text = |bytes: &'a bytes::Bytes| std::str::from_utf8(bytes).ok();
+        let found = attribute.strings.iter().map(text).collect::<Option<_>>();
+        found.ok_or_else(|| NodeProblem::attribute(name, "is not UTF-8")).map(Some)
+    }
+
     /// A list of `N` sizes in `lowest..=2^31 - 1`.
     pub fn sizes(
         self,

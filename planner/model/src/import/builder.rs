@@ -305,6 +305,9 @@ fn folding_work(op: &Op, constants: &[Input], outputs: &[(String, Vec<usize>)]) 
                 window.kernel[0].checked_mul(window.kernel[1])?
             }
             (Op::Lrn { size, .. }, _) => *size,
+            (Op::Resample(resampling), _) => resampling.taps,
+            (Op::GridSample(_), _) => 64,
+            (Op::Recurrent(recurrence), _) => recurrence.hidden.checked_mul(4)?,
             _ => 1usize,
         };
         work = work.checked_add(elements(shape)?.checked_mul(each)?)?;

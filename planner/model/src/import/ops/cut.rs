@@ -1,4 +1,4 @@
-//! Operators that take parts of a tensor, or make one part of a larger: splitting, slicing, padding.
+//! Operators that take parts of a tensor: splitting, slicing, choosing along an axis.
 //!
 //! Each works on flowing floats (a node), constant floats (folded) and integers.
 
@@ -8,8 +8,10 @@ use super::super::builder::Operand;
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
+use super::resize::resampled;
 use super::whole;
-use crate::graph::{Op, ValueId};
+use crate::graph::{Op, Resampling, ValueId};
+use std::ops::Range;
 
 /// The sizes of a split of `extent`: given, or equal (with a smaller last one from opset 18 on).
 fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodeProblem> {
@@ -152,16 +154,35 @@ pub(super) fn slice(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         return Ok(vec![folded]);
     }
     let Operand::Float(_, value) = data else { return Err(whole()) };
-    let forward = steps.iter().map(|&step| usize::try_from(step).ok()).collect();
-    let Some(steps) = forward else {
-        return Err(NodeProblem::unsupported(
-            "a computed tensor is sliced backwards; rewrite the model with positive steps",
-        ));
+    let backwards: Vec<Resampling> = (0..shape.len())
+        .filter(|&axis| steps[axis] < 0)
+        .map(|axis| {
+            let step = steps[axis].unsigned_abs();
+            let places = (0..extents[axis]).map(|at| starts[axis] - at * step).collect();
+            Resampling::choice(axis, places)
+        })
+        .collect();
+    if backwards.is_empty() {
+        let steps = steps.iter().map(|step| step.unsigned_abs()).collect();
+        return cx.emit(Op::Slice { starts, steps }, vec![Some(value)], extents);
+    }
+    // First what goes forwards, of the other axes all.
+    let (mut forward, mut first) = (extents, starts);
+    let mut by: Vec<usize> = steps.iter().map(|step| step.unsigned_abs()).collect();
+    for Resampling { axis, .. } in &backwards {
+        (forward[*axis], first[*axis], by[*axis]) = (shape[*axis], 0, 1);
+    }
+    let value = match forward == shape {
+        true => value,
+        false => {
+            let op = Op::Slice { starts: first, steps: by };
+            cx.helper("forward", op, vec![Some(value)], forward)?
+        }
     };
-    cx.emit(Op::Slice { starts, steps }, vec![Some(value)], extents)
+    resampled(cx, value, backwards)
 }
 
-/// `Gather` with constant indices: on flowing floats a slice, as long as the indices ascend evenly.
+/// `Gather` with constant indices: on flowing floats a slice where the indices ascend evenly.
 pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let data = cx.input(0, "data")?;
     let shape = cx.shape_of(&data);
@@ -251,51 +272,26 @@ fn embed(
     cx.emit(Op::Gather, vec![Some(table), Some(indices)], shape)
 }
 
-pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let attributes = cx.attributes();
-    match attributes.string("mode")?.unwrap_or("constant") {
-        "constant" => {}
-        mode => {
-            return Err(NodeProblem::unsupported(format!(
-                "mode `{mode}` is not; pad with a constant instead"
-            )));
-        }
+/// A part of an axis, as a node that serves this one; folded where the value is constant.
+pub(super) fn part(
+    cx: &mut Context<'_, '_>,
+    suffix: &str,
+    value: ValueId,
+    axis: usize,
+    range: Range<usize>,
+) -> Result<ValueId, NodeProblem> {
+    let mut shape = cx.shape(value);
+    if range == (0..shape[axis]) {
+        return Ok(value);
     }
-    let data = cx.float(0, "data")?;
-    let mut shape = cx.shape(data);
-    let rank = shape.len();
-    let (pads, value, on) = if cx.opset < 11 {
-        let pads =
-            attributes.ints("pads")?.ok_or_else(|| NodeProblem::attribute("pads", "is missing"))?;
-        (pads.to_vec(), attributes.float_or("value", 0.0)?, None)
-    } else {
-        let pads = cx.few(1, "pads")?.data.clone();
-        let value = cx.optional_scalar(2, "constant_value")?.unwrap_or(0.0);
-        (pads, value, cx.optional_integers(3, "axes")?)
-    };
-    let on = on.map_or_else(|| (0..rank as i64).collect(), |axes| axes.data.clone());
-    axes(&on, rank)?;
-    if pads.len() != 2 * on.len() {
-        return Err(NodeProblem::shape(format!(
-            "{} pads do not fit {} axes: two are needed for each",
-            pads.len(),
-            on.len()
-        )));
+    shape[axis] = range.len();
+    let (mut starts, steps) = (vec![0; shape.len()], vec![1; shape.len()]);
+    starts[axis] = range.start;
+    let movement = Movement::Slice { starts: &starts, steps: &steps, extents: shape.clone() };
+    let name = format!("{}/{suffix}", cx.name);
+    if let Some(folded) = cx.builder.moved(name, value, &movement)? {
+        return Ok(folded);
     }
-    if pads.iter().any(|&pad| pad < 0) {
-        return Err(NodeProblem::unsupported(format!(
-            "the negative pads in {pads:?} crop the tensor; use Slice for that"
-        )));
-    }
-    let (mut begin, mut end) = (vec![0; rank], vec![0; rank]);
-    for (at, &given) in on.iter().enumerate() {
-        let axis = axis(given, rank)?;
-        begin[axis] = size("pads", pads[at], 0)?;
-        end[axis] = size("pads", pads[on.len() + at], 0)?;
-        shape[axis] += begin[axis] + end[axis];
-    }
-    if pads.iter().all(|&pad| pad == 0) {
-        return Ok(vec![cx.input(0, "data")?]);
-    }
-    cx.emit(Op::Pad { begin, end, value }, vec![Some(data)], shape)
+    let steps = vec![1; shape.len()];
+    cx.helper(suffix, Op::Slice { starts, steps }, vec![Some(value)], shape)
 }

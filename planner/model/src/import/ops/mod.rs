@@ -3,24 +3,29 @@
 mod attention;
 mod bits;
 mod cast;
-
+mod conv;
 mod cut;
 mod einsum;
 mod elementwise;
 mod folded;
+mod geometry;
 mod indexed;
 mod layout;
 mod linear;
 mod normalise;
 mod norms;
+mod pad;
 mod patterns;
 mod pointwise;
+mod pool;
+mod recurrent;
 mod reduction;
 mod resize;
+mod sample;
 mod serve;
 mod signal;
 mod sorted;
-mod window;
+mod transposed;
 
 use super::array::Array;
 use super::builder::{Builder, Operand};
@@ -72,10 +77,16 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         )));
     }
     Ok(match node.op_type.as_str() {
-        "Conv" => window::conv,
-        "MaxPool" => |cx| window::pool(cx, false),
-        "AveragePool" => |cx| window::pool(cx, true),
-        "GlobalAveragePool" => window::global_average,
+        "Conv" => conv::conv,
+        "ConvTranspose" => transposed::conv_transpose,
+        "Col2Im" => transposed::col2im,
+        "DepthToSpace" => |cx| transposed::blocks(cx, true),
+        "SpaceToDepth" => |cx| transposed::blocks(cx, false),
+        "MaxPool" => |cx| pool::pool(cx, false),
+        "AveragePool" => |cx| pool::pool(cx, true),
+        "GlobalAveragePool" => pool::global_average,
+        "GlobalMaxPool" => pool::global_max,
+        "LpPool" => pool::lp,
 
         "Relu" => |cx| pointwise::unary(cx, Op::Clip { min: 0.0, max: f32::INFINITY }),
         "Clip" => pointwise::clip,
@@ -139,6 +150,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Gemm" => linear::gemm,
         "MatMul" => linear::matmul,
 
+        "RNN" | "GRU" | "LSTM" => recurrent::recurrent,
         "BatchNormalization" => normalise::batch_norm,
         "LRN" => normalise::lrn,
         "Softmax" => normalise::softmax,
@@ -160,7 +172,9 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Split" => cut::split,
         "Slice" => cut::slice,
         "Gather" => cut::gather,
-        "Pad" => cut::pad,
+        "Pad" => pad::pad,
+        "CenterCropPad" => pad::center_crop_pad,
+        "GridSample" => sample::grid_sample,
         "Resize" | "Upsample" => resize::resize,
         "Reshape" => layout::reshape,
         "Flatten" => layout::flatten,
@@ -291,8 +305,6 @@ fn advice(operator: &str) -> String {
         _ if operator.ends_with("Integer") => {
             "quantized models are not read: export the float model"
         }
-        "LSTM" | "GRU" | "RNN" => "recurrent networks are not: unroll it into MatMul and Add",
-        "GlobalMaxPool" => "replace it by MaxPool over the whole image",
         "NonMaxSuppression" => {
             "cut the model before this node (--until) and do its work after the inference"
         }

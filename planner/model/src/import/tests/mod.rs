@@ -10,8 +10,11 @@ mod mutations;
 mod norms;
 mod operators;
 mod options;
+mod recurrent;
+mod resampling;
 mod structure;
 mod transformers;
+mod windows;
 
 use super::onnx::*;
 use super::{ImportError, import_bytes};
