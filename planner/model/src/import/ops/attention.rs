@@ -162,20 +162,7 @@ fn with_past(
 /// `softmax(scale · Q Kᵀ + mask) V`, each head of keys for as many of the queries as there are.
 pub(super) fn attention(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let (q, k, v) = (cx.float(0, "Q")?, cx.float(1, "K")?, cx.float(2, "V")?);
-    if cx.optional(6)?.is_some() {
-        return Err(NodeProblem::unsupported(
-            "`nonpad_kv_seqlen` is not read; give the mask as `attn_mask`",
-        ));
-    }
     let attributes = cx.attributes();
-    for window in ["left_window_size", "right_window_size"] {
-        if attributes.int_or(window, -1)? != -1 {
-            return Err(NodeProblem::attribute(
-                window,
-                "is not read; give the mask as `attn_mask`",
-            ));
-        }
-    }
     let (softcap, scale) = (attributes.float_or("softcap", 0.0)?, attributes.float("scale")?);
     let mode = attributes.int_or("qk_matmul_output_mode", 0)?;
     let flat = cx.shape(q).len() == 3;
