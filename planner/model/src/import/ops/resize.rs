@@ -222,6 +222,7 @@ fn extents(
         (Some(scales), _) => {
             fitting(scales.len(), "factors")?;
             for (&axis, &scale) in on.iter().zip(&scales) {
+                check_corners(place, shape[axis] as f64 * scale)?;
                 let to = (shape[axis] as f64 * scale).floor();
                 extents[axis] = Extent { to: counted(to)?, scale, ..extents[axis] };
             }
@@ -237,6 +238,18 @@ fn extents(
         (None, None) => return Err(NodeProblem::Missing { index: at, role: "scales" }),
     }
     Ok(extents)
+}
+
+/// Where the last element lies, if corners are aligned to an extent that is not whole, is one thing
+/// to ONNX's own reference and another to onnxruntime and PyTorch.
+fn check_corners(place: Place, extent: f64) -> Result<(), NodeProblem> {
+    let whole = (extent - extent.round()).abs() < 1e-3;
+    match place == Place::AlignCorners && !whole {
+        true => Err(NodeProblem::unsupported(format!(
+            "corners are aligned, but the factors give the extent {extent}, on which runtimes disagree; export it with sizes"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Constant floats, unless there are none.

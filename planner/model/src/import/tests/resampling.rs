@@ -37,6 +37,15 @@ fn linear_in_each_place() {
     near(&row(&four, &place("half_pixel_symmetric"), 0.6, None), &[1.6666667, 3.3333333]);
 }
 
+/// ONNX's reference would align the corner to 2.4 elements, onnxruntime to two.
+#[test]
+fn corners_of_no_whole_extent_are_refused() {
+    let place = string("coordinate_transformation_mode", "align_corners");
+    let model = single(19, "Resize", &[1, 1, 1, 4], "x - f", vec![place, ints("axes", &[3])]);
+    let error = model.initializer(float_tensor("f", &[1], &[0.6])).error();
+    assert!(error.contains("export it with sizes"), "{error}");
+}
+
 #[test]
 fn nearest_by_each_rounding() {
     let by = |place, rounding| {
