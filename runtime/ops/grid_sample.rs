@@ -253,10 +253,14 @@ mod tests {
         }
     }
 
+    /// Where what is reflected ends.
+    fn ends(p: &GridSampleParams, extent: f64) -> [f64; 2] {
+        if p.align_corners == 1 { [0.0, extent - 1.0] } else { [-0.5, extent - 0.5] }
+    }
+
     /// By folding the line at each end, as often as needed.
     fn reflected(p: &GridSampleParams, mut at: f64, extent: f64) -> f64 {
-        let [least, most] =
-            if p.align_corners == 1 { [0.0, extent - 1.0] } else { [-0.5, extent - 0.5] };
+        let [least, most] = ends(p, extent);
         if most <= least {
             return least;
         }
@@ -274,8 +278,9 @@ mod tests {
         if p.mode == 0 {
             at = at.round_ties_even();
         }
+        let [least, most] = ends(p, extent);
         match p.padding {
-            1 => at = at.clamp(0.0, extent - 1.0),
+            1 if at < least || at > most => at = at.clamp(0.0, extent - 1.0),
             2 => at = reflected(p, at, extent),
             _ => {}
         }

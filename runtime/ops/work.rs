@@ -69,7 +69,12 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
         OpKind::GridSample => {
             let sample: GridSampleParams = params(layer);
             let taps = [1, 8, 16][sample.mode.min(2) as usize];
-            made.saturating_mul(taps).saturating_add(output.rows().saturating_mul(64))
+            made.saturating_mul(taps).saturating_add(product([
+                output.dims[0],
+                output.dims[1],
+                output.dims[2],
+                64,
+            ]))
         }
         OpKind::Recurrent => {
             let recurrent: RecurrentParams = params(layer);

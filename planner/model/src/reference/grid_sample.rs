@@ -3,9 +3,14 @@
 use super::{Tensor, each_index, offset};
 use crate::graph::{SampleMode, SamplePadding, Sampling};
 
+/// The ends of an axis: the centres of its last elements, or their borders.
+fn ends(of: &Sampling, extent: f64) -> [f64; 2] {
+    if of.align_corners { [0.0, extent - 1.0] } else { [-0.5, extent - 0.5] }
+}
+
 /// A place reflected at the ends of an axis until it is inside.
 fn reflected(of: &Sampling, at: f64, extent: f64) -> f64 {
-    let [least, most] = if of.align_corners { [0.0, extent - 1.0] } else { [-0.5, extent - 0.5] };
+    let [least, most] = ends(of, extent);
     let range = most - least;
     if range <= 0.0 {
         return least;
@@ -21,9 +26,10 @@ fn taps(of: &Sampling, place: f64, extent: f64) -> Vec<(f64, f64)> {
         false => ((place + 1.0) * extent - 1.0) / 2.0,
     };
     let at = if of.mode == SampleMode::Nearest { at.round_ties_even() } else { at };
+    let [least, most] = ends(of, extent);
     let at = match of.padding {
-        SamplePadding::Zeros => at,
-        SamplePadding::Border => at.clamp(0.0, extent - 1.0),
+        SamplePadding::Border if at < least || at > most => at.clamp(0.0, extent - 1.0),
+        SamplePadding::Zeros | SamplePadding::Border => at,
         SamplePadding::Reflection => reflected(of, at, extent),
     };
     let (first, last) = match of.mode {
