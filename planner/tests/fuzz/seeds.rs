@@ -5,9 +5,9 @@ use crate::common::{Subject, digits, sliding};
 use bytes::Bytes;
 use eyelet::kernels::Isa;
 use eyelet_planner::import::onnx::{
-    AttributeProto, AttributeType, DataType, Dimension, DimensionProto, GraphProto, ModelProto,
-    NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,
-    ValueInfoProto,
+    AttributeProto, AttributeType, DataType, Dimension, DimensionProto, FunctionProto, GraphProto,
+    ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto,
+    TypeProto, ValueInfoProto,
 };
 use prost::Message;
 
@@ -39,8 +39,59 @@ pub fn import() -> Vec<Vec<u8>> {
         ),
         model(&[("Flatten", &["x"], &[]), ("Softmax", &["y0"], &[])], &[1, 3, 2, 2]),
     ];
+    seeds.push(looped());
     seeds.push(std::fs::read(digits()).unwrap());
     seeds
+}
+
+/// A loop of three rounds, whose body is a function of the model.
+fn looped() -> Vec<u8> {
+    let node = |operator: &str, domain: &str, input: &[&str], output: &[&str]| NodeProto {
+        op_type: operator.into(),
+        domain: domain.into(),
+        input: input.iter().map(|name| (*name).into()).collect(),
+        output: output.iter().map(|name| (*name).into()).collect(),
+        ..NodeProto::default()
+    };
+    let ports = |names: &[&str]| names.iter().map(|name| port(name, None)).collect::<Vec<_>>();
+    let body = GraphProto {
+        node: vec![node("Identity", "", &["go"], &["on"]), node("Twice", "own", &["v"], &["w"])],
+        input: ports(&["round", "go", "v"]),
+        output: ports(&["on", "w"]),
+        ..GraphProto::default()
+    };
+    let mut unrolled = node("Loop", "", &["three", "", "x"], &["y"]);
+    unrolled.attribute.push(AttributeProto {
+        name: "body".into(),
+        r#type: AttributeType::Graph as i32,
+        g: Some(Box::new(body)),
+        ..AttributeProto::default()
+    });
+    let graph = GraphProto {
+        node: vec![unrolled],
+        name: "seed".into(),
+        initializer: vec![tensor("three", DataType::Int64, &[], 3i64.to_le_bytes().to_vec())],
+        input: vec![port("x", Some(&[2, 3]))],
+        output: ports(&["y"]),
+    };
+    let opset = OperatorSetIdProto { domain: String::new(), version: 17 };
+    let twice = FunctionProto {
+        name: "Twice".into(),
+        domain: "own".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        node: vec![node("Add", "", &["a", "a"], &["b"])],
+        opset_import: vec![opset.clone()],
+        ..FunctionProto::default()
+    };
+    let model = ModelProto {
+        ir_version: 8,
+        opset_import: vec![opset],
+        graph: Some(graph),
+        functions: vec![twice],
+        ..ModelProto::default()
+    };
+    model.encode_to_vec()
 }
 
 /// Operator, inputs, attributes.
