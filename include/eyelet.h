@@ -30,8 +30,8 @@
  * record is not touched otherwise. A pack is untrusted: whatever is in it, the worst that comes of it is an error. A null pointer where something is needed
  * is an error, too. Nothing is thrown and no call jumps out; errno is not part of the interface.
  *
- * Units. Sizes are bytes, times nanoseconds, tensors 32-bit floats, row-major in the model's own shape (images mostly as
- * batch, channels, height, width). Integer inputs, such as numbers of tokens, are given as floats, which hold them exactly up to 2^24.
+ * Units. Sizes are bytes, times nanoseconds, tensors row-major in the model's own shape (images mostly as batch, channels,
+ * height, width). Their elements are 32-bit floats, or 32-bit integers where the model has integers or truth values (eyelet_kind).
  */
 #ifndef EYELET_H
 #define EYELET_H
@@ -155,13 +155,30 @@ int32_t eyelet_open(eyelet_model **model, const eyelet_source *source, void *are
 /* Ends the model's threads. Source and arena are the caller's again. NULL is nothing. */
 void eyelet_close(eyelet_model *model);
 
+/* The types that models give inputs and outputs. Up to EYELET_F64 they are floats here, from EYELET_BOOL on words: int32_t. */
+enum eyelet_kind {
+    EYELET_F32 = 0,
+    EYELET_F16 = 1,
+    EYELET_BF16 = 2,
+    EYELET_F64 = 3,
+    EYELET_BOOL = 4, /* 0 and 1 */
+    EYELET_I8 = 5,
+    EYELET_U8 = 6,
+    EYELET_I16 = 7,
+    EYELET_U16 = 8,
+    EYELET_I32 = 9,
+    EYELET_U32 = 10,
+    EYELET_I64 = 11, /* as far as 32 bits hold them */
+    EYELET_U64 = 12
+};
+
 /* An input or output of the network. */
 typedef struct eyelet_tensor {
     const char *name; /* as in the model; UTF-8, not terminated; valid until eyelet_close */
     uint64_t name_bytes;
-    uint64_t elements; /* floats: the product of the shape */
+    uint64_t elements; /* the product of the shape */
     uint32_t rank;     /* number of dimensions */
-    uint32_t reserved;
+    uint32_t kind;     /* the model's type: eyelet_kind */
     uint32_t shape[8]; /* unused ones are 1 */
 } eyelet_tensor;
 
@@ -172,12 +189,15 @@ int32_t eyelet_output_info(eyelet_model *model, uint32_t index, eyelet_tensor *i
 
 /*
  * Where an input is to be written before an inference, or an output of the last one is read; both are in the arena. *elements, if not NULL, is
- * the number of floats. NULL and 0 where there is none of that number, or while an inference is under way.
+ * the number of elements. NULL and 0 where there is none of that number, or it is of another type than the function's, or while
+ * an inference is under way. Floats have eyelet_input and eyelet_output, integers and truth values the other two.
  *
  * Inputs do not keep their values over an inference. The pointers hold until the next inference or change of budget.
  */
 float *eyelet_input(eyelet_model *model, uint32_t index, uint64_t *elements);
 const float *eyelet_output(eyelet_model *model, uint32_t index, uint64_t *elements);
+int32_t *eyelet_input_words(eyelet_model *model, uint32_t index, uint64_t *elements);
+const int32_t *eyelet_output_words(eyelet_model *model, uint32_t index, uint64_t *elements);
 
 /* One inference, or the rest of the one under way. After an error the next one starts over; storage that has healed is used again. */
 int32_t eyelet_infer(eyelet_model *model, eyelet_error *error);

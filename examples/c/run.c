@@ -168,19 +168,25 @@ static void fill(eyelet_model *model, const struct arguments *arguments)
 {
     for (uint32_t index = 0; index < eyelet_inputs(model); index++) {
         uint64_t count;
-        float *values = eyelet_input(model, index, &count);
+        void *values = eyelet_input(model, index, &count);
+        int words = values == NULL;
+        if (words)
+            values = eyelet_input_words(model, index, &count);
         if (arguments->input_files == 0) {
-            make_up(index, values, count);
+            if (words)
+                memset(values, 0, (size_t)count * sizeof(int32_t));
+            else
+                make_up(index, values, count);
             continue;
         }
         const char *path = arguments->inputs[index];
         int file = open(path, O_RDONLY | O_CLOEXEC);
         struct stat about;
-        size_t bytes = (size_t)count * sizeof *values, done = 0;
+        size_t bytes = (size_t)count * sizeof(float), done = 0;
         if (file < 0 || fstat(file, &about) != 0)
             fail(path, "cannot be opened");
         if ((uint64_t)about.st_size != bytes)
-            fail(path, "has not as many 32-bit floats as the input");
+            fail(path, "has not as many 32-bit floats (or integers) as the input");
         while (done < bytes) {
             ssize_t got = read(file, (char *)values + done, bytes - done);
             if (got <= 0)
@@ -196,9 +202,11 @@ static uint64_t digest_of(eyelet_model *model)
     uint64_t digest = 0xcbf29ce484222325u;
     for (uint32_t index = 0; index < eyelet_outputs(model); index++) {
         uint64_t count;
-        const float *values = eyelet_output(model, index, &count);
+        const void *values = eyelet_output(model, index, &count);
+        if (values == NULL)
+            values = eyelet_output_words(model, index, &count);
         const unsigned char *bytes = (const unsigned char *)values;
-        for (uint64_t i = 0; i < count * sizeof *values; i++)
+        for (uint64_t i = 0; i < count * sizeof(float); i++)
             digest = (digest ^ bytes[i]) * 0x100000001b3u;
     }
     return digest;
@@ -210,8 +218,10 @@ static void write_outputs(eyelet_model *model, const char *path)
     int good = file != NULL;
     for (uint32_t index = 0; good && index < eyelet_outputs(model); index++) {
         uint64_t count;
-        const float *values = eyelet_output(model, index, &count);
-        good = fwrite(values, sizeof *values, (size_t)count, file) == count;
+        const void *values = eyelet_output(model, index, &count);
+        if (values == NULL)
+            values = eyelet_output_words(model, index, &count);
+        good = fwrite(values, sizeof(float), (size_t)count, file) == count;
     }
     if (!file || fclose(file) != 0 || !good)
         fail(path, "cannot be written");

@@ -5,7 +5,7 @@
 namespace gathering {
 
 struct GatherRecord {
-    const float *indices;
+    const int *indices;
     const void *panels; /* of each panel the biases, then [entries][width] */
     float *out;
     unsigned rows;
@@ -16,20 +16,16 @@ struct GatherRecord {
     unsigned width; /* channels that a panel holds */
     unsigned encoding;
     unsigned entries;
-    unsigned index_pitch; /* floats from one index to the next */
+    unsigned index_pitch; /* integers from one index to the next */
     unsigned out_pitch;
     Activation activation;
     unsigned zero;
 };
 
 /* The entry that an index stands for, counted from the end where it is negative; none where there is no such one. */
-EYELET_INLINE long long entry_of(float index, unsigned entries)
+EYELET_INLINE long long entry_of(int index, unsigned entries)
 {
-    /* No table is as long; nor is a NaN less. */
-    if (!(magnitude(index) < 8589934592.0f))
-        return -1;
-    const long long whole = (long long)index;
-    const long long entry = whole < 0 ? whole + entries : whole;
+    const long long entry = index < 0 ? (long long)index + entries : index;
     return entry < entries ? entry : -1;
 }
 

@@ -6,7 +6,7 @@ mod common;
 use common::board::board;
 use common::forge::{entries, seal};
 use common::net::Net;
-use common::{Aligned, Subject, bits, digits, run_inline, sweeps, zoo_model};
+use common::{Aligned, Subject, bits, digits, run_inline, sweeps, write_input, zoo_model};
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
 use eyelet::executor::{
@@ -89,7 +89,7 @@ impl Case {
 
     fn infer<F: Feed>(&self, model: &mut Model<'_, '_, F>) -> Result<Vec<Vec<u32>>, InferError> {
         for (index, input) in self.inputs.iter().enumerate() {
-            model.input_mut(index).unwrap().copy_from_slice(input);
+            write_input(model, index, input);
         }
         model.infer(&Inline)?;
         let count = model.outputs().len();
@@ -343,7 +343,7 @@ fn fail<F: Feed>(case: &Case, model: &mut Model<'_, '_, F>, from: usize, to: usi
             | PlanError::Load(LoadError::Storage { .. } | LoadError::Checksum { .. }),
         )) => {
             assert_eq!(model.infer(&Inline), Err(InferError::NoPlan));
-            assert!(model.input_mut(0).is_none() && model.output(0).is_none());
+            assert!(model.input_mut(0).is_err() && model.output(0).is_err());
             assert!(model.unused().is_empty() && model.plan().steps.is_empty());
             let (back, old) = &case.plans[from];
             model.set_budget(*back).unwrap();

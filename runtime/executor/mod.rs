@@ -58,7 +58,7 @@ pub use error::OpenError;
 pub use load::LoadError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub(crate) use loader::Loader;
-pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
+pub use model::{Feed, InferError, Inline, Model, PortError, Progress, Stats};
 pub use observer::{Event, Observer};
 pub use open::Instance;
 pub use options::{Options, STEP_WORK};

@@ -12,7 +12,7 @@ use crate::device::float_mode::Ieee;
 use crate::device::{Device, DeviceError};
 use crate::kernels::table::{CHAIN, Prefetch};
 use crate::ops::{self, Call, Slice};
-use crate::pack::{PlanEntry, Port, Skeleton};
+use crate::pack::{PlanEntry, Port, PortType, Skeleton};
 use crate::proof::Proven;
 use crate::storage::Storage;
 use core::ops::ControlFlow;
@@ -43,13 +43,52 @@ pub enum InferError {
         /// Number of the step in its plan.
         step: u32,
         /// The index that was asked for: from -`entries` up to `entries` - 1 it would be one.
-        index: f32,
+        index: i32,
         /// Entries of the table.
         entries: u32,
     },
     /// The GPU failed. The next inference starts over; a GPU that does not recover fails again.
     Device(DeviceError),
 }
+
+/// Why an input or output is not lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortError {
+    /// There is no such input or output.
+    Absent {
+        /// The number that was asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// It is of another type: floats were asked for, and it has integers, or the other way round.
+    Type {
+        /// Its number.
+        index: usize,
+        /// The model's type.
+        kind: PortType,
+    },
+    /// An inference is not at its end.
+    Running,
+}
+
+impl core::fmt::Display for PortError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Absent { index, count } => write!(f, "number {index} is asked for, of {count}"),
+            Self::Type { index, kind } => {
+                let functions = match kind.is_integer() {
+                    true => "input_words_mut and output_words",
+                    false => "input_mut and output",
+                };
+                write!(f, "number {index} is of type {}: ask for it by {functions}", kind.name())
+            }
+            Self::Running => f.write_str("an inference is not at its end"),
+        }
+    }
+}
+
+impl core::error::Error for PortError {}
 
 impl core::fmt::Display for InferError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -255,24 +294,45 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.shared.network.skeleton()
     }
 
-    /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own
-    /// shape. `None` when there is no such input, or in the middle of an inference. Inputs do not
-    /// keep their values over an inference.
-    pub fn input_mut(&mut self, index: usize) -> Option<&mut [f32]> {
-        (index < self.inputs().len()).then_some(())?;
-        self.port(index)
+    /// Input `index`, of floats, to be written before [`infer`](Self::infer): row-major in the
+    /// model's own shape. Inputs do not keep their values over an inference.
+    pub fn input_mut(&mut self, index: usize) -> Result<&mut [f32], PortError> {
+        self.port(self.inputs(), index, index, false)
     }
 
-    /// Output `index` of the last inference: row-major in the model's own shape. `None` when there
-    /// is no such output, or in the middle of an inference.
-    pub fn output(&mut self, index: usize) -> Option<&[f32]> {
-        (index < self.outputs().len()).then_some(())?;
-        self.port(self.inputs().len() + index).map(|floats| &*floats)
+    /// Input `index`, of integers or truth values (0 and 1): as [`input_mut`](Self::input_mut).
+    pub fn input_words_mut(&mut self, index: usize) -> Result<&mut [i32], PortError> {
+        self.port(self.inputs(), index, index, true).map(bytemuck::cast_slice_mut)
     }
 
-    fn port(&mut self, index: usize) -> Option<&mut [f32]> {
-        let proven = self.current.proven.get().filter(|_| self.position == 0)?;
-        Some(self.activations.port(proven, index))
+    /// Output `index` of the last inference, of floats: row-major in the model's own shape.
+    pub fn output(&mut self, index: usize) -> Result<&[f32], PortError> {
+        let place = self.inputs().len() + index;
+        self.port(self.outputs(), index, place, false).map(|floats| &*floats)
+    }
+
+    /// Output `index` of the last inference, of integers or truth values (0 and 1).
+    pub fn output_words(&mut self, index: usize) -> Result<&[i32], PortError> {
+        let place = self.inputs().len() + index;
+        self.port(self.outputs(), index, place, true).map(|floats| bytemuck::cast_slice(&*floats))
+    }
+
+    /// The words of port `place`, which is number `index` of `ports`.
+    fn port(
+        &mut self,
+        ports: &[Port],
+        index: usize,
+        place: usize,
+        integers: bool,
+    ) -> Result<&mut [f32], PortError> {
+        let port = ports.get(index).ok_or(PortError::Absent { index, count: ports.len() })?;
+        let kind = port.kind();
+        if kind.is_integer() != integers {
+            return Err(PortError::Type { index, kind });
+        }
+        let proven = self.current.proven.get().filter(|_| self.position == 0);
+        let proven = proven.ok_or(PortError::Running)?;
+        Ok(self.activations.port(proven, place))
     }
 
     /// Times of the current inference, or of the last one.

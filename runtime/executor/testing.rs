@@ -153,6 +153,7 @@ fn skeleton(layers: &[Layer]) -> Vec<u8> {
     let port = |tensor: usize| Port {
         name: Name::default(),
         tensor: tensor as u32,
+        kind: 0,
         rank: 4,
         shape: [1, IMAGE[0], IMAGE[1], CHANNELS[tensor], 1, 1, 1, 1],
     };

@@ -20,7 +20,7 @@ pub struct TensorInfo {
     /// Number of dimensions.
     pub rank: u32,
     /// Zero.
-    pub reserved: u32,
+    pub kind: u32,
     /// Its shape in the model, row-major; unused entries are 1.
     pub shape: [u32; 8],
 }
@@ -73,7 +73,8 @@ pub struct Times {
 trait Operated {
     fn skeleton(&self) -> &Skeleton<'static>;
     fn plan(&self) -> (&PlanEntry, &PlanView<'_>);
-    fn port(&mut self, index: usize, output: bool) -> Option<(*mut f32, usize)>;
+    /// A float port, or (`integers`) one of integers: its address and number of elements.
+    fn port(&mut self, index: usize, output: bool, integers: bool) -> Option<(*mut u8, usize)>;
     fn step(&mut self, device: &Computer) -> Result<Progress, InferError>;
     fn infer(&mut self, device: &Computer) -> Result<(), InferError>;
     fn set_budget(&mut self, bytes: u64) -> Result<Switched, BudgetError>;
@@ -90,15 +91,19 @@ impl<F: Feed> Operated for crate::executor::Model<'static, 'static, F> {
         (self.entry(), self.plan())
     }
 
-    fn port(&mut self, index: usize, output: bool) -> Option<(*mut f32, usize)> {
-        let floats = match output {
-            false => self.input_mut(index)?,
-            true => {
-                let floats = self.output(index)?;
-                return Some((floats.as_ptr().cast_mut(), floats.len()));
+    fn port(&mut self, index: usize, output: bool, integers: bool) -> Option<(*mut u8, usize)> {
+        match (output, integers) {
+            (false, false) => self.input_mut(index).ok().map(|x| (x.as_mut_ptr().cast(), x.len())),
+            (false, true) => {
+                self.input_words_mut(index).ok().map(|x| (x.as_mut_ptr().cast(), x.len()))
             }
-        };
-        Some((floats.as_mut_ptr(), floats.len()))
+            (true, false) => {
+                self.output(index).ok().map(|x| (x.as_ptr().cast_mut().cast(), x.len()))
+            }
+            (true, true) => {
+                self.output_words(index).ok().map(|x| (x.as_ptr().cast_mut().cast(), x.len()))
+            }
+        }
     }
 
     fn step(&mut self, device: &Computer) -> Result<Progress, InferError> {
@@ -179,7 +184,7 @@ unsafe fn describe(
             name_bytes: name.len() as u64,
             elements: shape.map(|dim| u64::from(*dim)).product(),
             rank: port.rank,
-            reserved: 0,
+            kind: port.kind,
             shape: port.shape,
         };
         give(info, info_of);
@@ -189,13 +194,20 @@ unsafe fn describe(
 
 /// # Safety
 /// As the header says of the functions that this serves.
-unsafe fn values(model: *mut Model, index: u32, output: bool, count: *mut u64) -> *mut f32 {
+unsafe fn values<T>(
+    model: *mut Model,
+    index: u32,
+    output: bool,
+    integers: bool,
+    count: *mut u64,
+) -> *mut T {
     // SAFETY: the caller's promises.
     unsafe {
-        let port = halves(model).and_then(|(model, _)| model.port(index as usize, output));
-        let (floats, elements) = port.unwrap_or((core::ptr::null_mut(), 0));
+        let port =
+            halves(model).and_then(|(model, _)| model.port(index as usize, output, integers));
+        let (words, elements) = port.unwrap_or((core::ptr::null_mut(), 0));
         give(count, elements as u64);
-        floats
+        words.cast()
     }
 }
 
@@ -260,7 +272,7 @@ pub unsafe extern "C" fn eyelet_input(
     elements: *mut u64,
 ) -> *mut f32 {
     // SAFETY: the caller's promises.
-    unsafe { values(model, index, false, elements) }
+    unsafe { values(model, index, false, false, elements) }
 }
 
 /// Where an output is read, or null.
@@ -274,7 +286,35 @@ pub unsafe extern "C" fn eyelet_output(
     elements: *mut u64,
 ) -> *const f32 {
     // SAFETY: the caller's promises.
-    unsafe { values(model, index, true, elements) }
+    unsafe { values(model, index, true, false, elements) }
+}
+
+/// Where an input of integers or truth values is written, or null.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_input_words(
+    model: *mut Model,
+    index: u32,
+    elements: *mut u64,
+) -> *mut i32 {
+    // SAFETY: the caller's promises.
+    unsafe { values(model, index, false, true, elements) }
+}
+
+/// Where an output of integers or truth values is read, or null.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_output_words(
+    model: *mut Model,
+    index: u32,
+    elements: *mut u64,
+) -> *const i32 {
+    // SAFETY: the caller's promises.
+    unsafe { values::<i32>(model, index, true, true, elements) }
 }
 
 /// One inference, or the rest of the one under way.

@@ -8,9 +8,10 @@ use super::*;
 use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
-    Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams,
-    GridSampleParams, INPUTS, LrnParams, MatMulParams, Method, PoolParams, RecurrentParams,
-    ReduceParams, ResampleParams, TakeParams, WinogradParams, params_words, ring_bytes,
+    Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, FoldOp, FoldParams,
+    GatherParams, GridSampleParams, INPUTS, LrnParams, MatMulParams, Method, PoolParams,
+    RecurrentParams, ReduceParams, ResampleParams, TakeParams, WinogradParams, WordOp, WordsParams,
+    params_words, ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -109,6 +110,21 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
                 shape.inputs[slot] =
                     Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
             }
+        }
+        OpKind::Words => {
+            let op = random.below(WordOp::ALL.len()) as u32;
+            if WordOp::from_code(op).is_some_and(|op| op.operands() == 2) {
+                shape.inputs[1] = Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
+            }
+            shape.params = params_words(&WordsParams { op, ..WordsParams::default() });
+        }
+        OpKind::Fold => {
+            let [outer, reduce, inner] = from_fn(|_| number(random));
+            shape.inputs[0] = Some([1, outer, reduce, inner]);
+            shape.output = [1, 1, outer, inner];
+            let op = random.below(FoldOp::ALL.len()) as u32;
+            let p = FoldParams { outer, reduce, inner, op, last: random.below(2) as u32 };
+            shape.params = params_words(&p);
         }
         OpKind::Lrn => {
             let (alpha, beta, bias) = (1.0, 0.75, 1.0);
@@ -297,7 +313,9 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
         inputs: ids,
         output: INPUTS as u32,
         activation: match kind {
-            OpKind::Copy | OpKind::Where | OpKind::Recurrent => Activation::NONE,
+            OpKind::Copy | OpKind::Where | OpKind::Recurrent | OpKind::Words | OpKind::Fold => {
+                Activation::NONE
+            }
             _ => activation,
         },
         panels: u32::try_from(shape.panels).ok()?,

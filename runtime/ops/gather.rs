@@ -3,14 +3,14 @@
 //! The table's columns are panels of output channels, as a convolution's are, so that a table that
 //! is larger than the memory streams through it like any other weights: each step makes some
 //! columns of all rows. The panel's biases are added. An index counts from the end where it is
-//! negative. One that is no entry of the table (or no number) ends the inference with an error
-//! before the step runs ([`outside`]). The operator itself makes such rows NaN, and so does a GPU,
+//! negative. One that is no entry of the table ends the inference with an error before the step runs ([`outside`]). The operator itself makes such rows NaN, and so does a GPU,
 //! whose indices the processor does not read. Of a table that is stored in fewer bits, only the
 //! entries that are asked for are widened.
 
 use super::conv::check_weights;
 use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
 use crate::device::{Split, divide};
+use crate::matrix::MatRef;
 use crate::pack::{GatherParams, INPUTS, Isa, Layer, Tensor, params};
 use core::ops::Range;
 
@@ -38,11 +38,16 @@ pub fn validate(
 
 /// The first index that a step would look up and that is no entry of the table, and the number of
 /// entries.
-pub fn outside(layer: &Layer, operand: &Operand<'_>, rows: Range<usize>) -> Option<(f32, u32)> {
+pub fn outside(layer: &Layer, operand: &Operand<'_>, rows: Range<usize>) -> Option<(i32, u32)> {
     let Operand::Mat(indices) = operand else { return None };
     let GatherParams { entries } = params(layer);
-    let found = rows.map(|row| indices.row(row)[0]).find(|&index| entry(index, entries).is_none());
+    let found = rows.map(|row| index(indices, row)).find(|&index| entry(index, entries).is_none());
     found.map(|index| (index, entries))
+}
+
+/// The index in a row.
+pub(super) fn index(indices: &MatRef<'_>, row: usize) -> i32 {
+    indices.row(row)[0].to_bits() as i32
 }
 
 /// Computes one step.
@@ -64,7 +69,8 @@ pub fn run(mut call: Call<'_>) {
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let out = share.out.row_mut(row);
-            let Some(entry) = entry(indices.row(first + share.rows.start + row)[0], entries) else {
+            let Some(entry) = entry(index(&indices, first + share.rows.start + row), entries)
+            else {
                 out.fill(f32::NAN);
                 continue;
             };
@@ -82,12 +88,9 @@ pub fn run(mut call: Call<'_>) {
 }
 
 /// The entry of a table that an index stands for.
-pub(super) fn entry(index: f32, entries: u32) -> Option<usize> {
-    if index.is_nan() {
-        return None;
-    }
-    let whole = index as i64;
-    let counted = if whole < 0 { whole.checked_add(entries.into())? } else { whole };
+pub(super) fn entry(index: i32, entries: u32) -> Option<usize> {
+    let index = i64::from(index);
+    let counted = if index < 0 { index + i64::from(entries) } else { index };
     usize::try_from(counted).ok().filter(|entry| *entry < entries as usize)
 }
 
@@ -106,7 +109,7 @@ mod tests {
         case.weights = (0..floats).map(|_| random.float()).collect();
         let tensor = case.inputs[0];
         for row in 0..count {
-            let index = random.below(entries as usize) as f32;
+            let index: f32 = f32::from_bits(random.below(entries as usize) as u32);
             case.data[0][(tensor.offset + row * tensor.pitch) as usize] = index;
         }
         case
@@ -121,7 +124,7 @@ mod tests {
             let panel = (1 + entries as usize) * 8;
             case.assert_close(&found, 1e-7, |at| {
                 let (row, col) = (at / cols as usize, at % cols as usize);
-                let entry = case.input(0, row) as usize;
+                let entry = (case.input(0, row) as f32).to_bits() as usize;
                 let at =
                     |line: usize| f64::from(case.weights[col / 8 * panel + line * 8 + col % 8]);
                 at(1 + entry) + at(0)
@@ -131,10 +134,11 @@ mod tests {
 
     #[test]
     fn indices_are_checked_when_they_are_used() {
-        assert_eq!(entry(3.0, 4), Some(3));
-        assert_eq!(entry(-1.0, 4), Some(3));
-        assert_eq!(entry(-4.0, 4), Some(0));
-        for outside in [4.0, -5.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30] {
+        assert_eq!(entry(3, 4), Some(3));
+        assert_eq!(entry(-1, 4), Some(3));
+        assert_eq!(entry(-4, 4), Some(0));
+        assert_eq!(entry(i32::MIN, 1 << 31), Some(0));
+        for outside in [4, -5, i32::MIN, i32::MAX] {
             assert_eq!(entry(outside, 4), None, "{outside}");
         }
     }
@@ -145,17 +149,18 @@ mod tests {
         let found = |case: &Case, rows: Range<usize>| {
             let tensor = case.inputs[0];
             let data = &case.data[0][tensor.offset as usize..];
-            let indices = crate::matrix::MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
+            let indices = MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
             outside(&case.layer, &Operand::Mat(indices), rows)
         };
         assert_eq!(found(&case, 0..5), None);
         let tensor = case.inputs[0];
-        for (row, index) in [(2, 7.0), (4, -8.0)] {
-            case.data[0][(tensor.offset + row * tensor.pitch) as usize] = index;
+        for (row, index) in [(2, 7), (4, -8)] {
+            case.data[0][(tensor.offset + row * tensor.pitch) as usize] =
+                f32::from_bits(index as u32);
         }
-        assert_eq!(found(&case, 0..5), Some((7.0, 7)));
+        assert_eq!(found(&case, 0..5), Some((7, 7)));
         assert_eq!(found(&case, 0..2), None);
-        assert_eq!(found(&case, 3..5), Some((-8.0, 7)));
+        assert_eq!(found(&case, 3..5), Some((-8, 7)));
         assert_eq!(found(&case, 3..4), None);
     }
 

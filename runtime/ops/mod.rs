@@ -34,6 +34,7 @@ pub mod copy;
 pub mod cuda;
 pub mod depthwise;
 mod expand;
+pub mod fold;
 pub mod gather;
 pub mod grid_sample;
 mod lanes;
@@ -53,6 +54,7 @@ pub mod softmax;
 pub mod take;
 pub mod unary;
 pub mod winograd;
+pub mod words;
 mod work;
 
 pub use conv::{chains, weights};
@@ -190,7 +192,7 @@ pub fn validate(
         }
     }
     check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
-    check_most_inputs(layer, kind)?;
+    check_inputs_at_most(layer, kind.inputs())?;
     let on_gpu = isa != Isa::Cuda || cuda::computes(kind);
     check(on_gpu, "operator on a GPU, which has no kernel for it,", layer.kind.into(), 0)?;
     check_encoding(layer, kind)?;
@@ -210,6 +212,8 @@ pub fn validate(
         OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
         OpKind::Gather => gather::validate(layer, inputs, output, isa),
         OpKind::Where => select::validate(layer, inputs, output, isa),
+        OpKind::Words => words::validate(layer, inputs, output, isa),
+        OpKind::Fold => fold::validate(layer, inputs, output, isa),
         OpKind::Take => take::validate(layer, inputs, output, isa),
         OpKind::Resample => resample::validate(layer, inputs, output, isa),
         OpKind::Recurrent => recurrent::validate(layer, inputs, output, isa),
@@ -290,6 +294,8 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::LayerNorm
         | OpKind::Gather
         | OpKind::Where
+        | OpKind::Words
+        | OpKind::Fold
         | OpKind::Take
         | OpKind::Resample
         | OpKind::GridSample => 0,
@@ -302,7 +308,7 @@ pub fn outside(
     layer: &Layer,
     operands: &[Operand<'_>; INPUTS],
     rows: core::ops::Range<usize>,
-) -> Option<(f32, u32)> {
+) -> Option<(i32, u32)> {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Gather) => gather::outside(layer, &operands[0], rows),
         Some(OpKind::Take) => take::outside(layer, &operands[1], rows),
@@ -337,6 +343,8 @@ fn run_operator(call: Call<'_>) {
         OpKind::LayerNorm => layernorm::run(call),
         OpKind::Gather => gather::run(call),
         OpKind::Where => select::run(call),
+        OpKind::Words => words::run(call),
+        OpKind::Fold => fold::run(call),
         OpKind::Take => take::run(call),
         OpKind::Resample => resample::run(call),
         OpKind::Recurrent => recurrent::run(call),
@@ -378,10 +386,16 @@ fn check_inputs(layer: &Layer, count: usize) -> Result<(), LayerError> {
     check(first == count, "absent input", first as u64, count as u64)
 }
 
-/// Refuses more inputs than the operator has.
-fn check_most_inputs(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
+/// Refuses an activation.
+fn check_no_activation(layer: &Layer) -> Result<(), LayerError> {
+    let code = layer.activation.kind;
+    check(code == 0, "activation of an operator without one", code.into(), 0)
+}
+
+/// Refuses more inputs than so many.
+fn check_inputs_at_most(layer: &Layer, count: usize) -> Result<(), LayerError> {
     let last = layer.inputs.iter().rposition(|id| *id != NONE).map_or(0, |last| last + 1);
-    check(last <= kind.inputs(), "number of inputs", last as u64, kind.inputs() as u64)
+    check(last <= count, "number of inputs", last as u64, count as u64)
 }
 
 /// For operators with one input, no weights, and an output elsewhere.

@@ -41,12 +41,13 @@ pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
         OpKind::Unary
         | OpKind::Binary
         | OpKind::Where
+        | OpKind::Words
         | OpKind::Softmax
         | OpKind::Lrn
         | OpKind::LayerNorm => [Reads::Rows; INPUTS],
         OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
         OpKind::GridSample | OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
-        OpKind::Copy | OpKind::Reduce | OpKind::Gather | OpKind::Recurrent => {
+        OpKind::Copy | OpKind::Reduce | OpKind::Fold | OpKind::Gather | OpKind::Recurrent => {
             [Reads::Whole; INPUTS]
         }
     }

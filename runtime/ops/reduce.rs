@@ -30,6 +30,15 @@ pub fn validate(
     check(known.is_some(), "reduction", op.into(), last)?;
     let computed = isa != Isa::Cuda || known.is_some_and(ReduceOp::on_gpu);
     check(computed, "reduction on a GPU", op.into(), ReduceOp::Max as u64)?;
+    check_extents([outer, reduce, inner], input, output)
+}
+
+/// Refuses tensors that are not `outer × reduce × inner` and `outer × inner`, one after the other.
+pub(super) fn check_extents(
+    [outer, reduce, inner]: [u32; 3],
+    input: &Tensor,
+    output: &Tensor,
+) -> Result<(), LayerError> {
     let (found, limit) = (elements(output), (outer as u64) * (inner as u64));
     check(found == limit, "number of elements of the output", found, limit)?;
     let (found, limit) = (elements(input), limit.saturating_mul(reduce.into()));

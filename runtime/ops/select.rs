@@ -3,8 +3,8 @@
 //! [`OpKind::Where`]: crate::pack::OpKind::Where
 
 use super::broadcast::{by_rectangles, check_operands, sides};
-use super::{Call, LayerError, check, lanes};
-use crate::pack::{ActivationKind, INPUTS, Isa, Layer, Tensor, WhereParams, params};
+use super::{Call, LayerError, check, check_no_activation, lanes};
+use crate::pack::{INPUTS, Isa, Layer, Tensor, WhereParams, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -15,8 +15,7 @@ pub fn validate(
 ) -> Result<(), LayerError> {
     let params: WhereParams = params(layer);
     check(params.constants < 7, "operands that are constants", params.constants.into(), 6)?;
-    let none = layer.activation.function() == Some(ActivationKind::None);
-    check(none, "activation of an operator without one", layer.activation.kind.into(), 0)?;
+    check_no_activation(layer)?;
     check_operands(layer, inputs, output, &constants(&params))
 }
 

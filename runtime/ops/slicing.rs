@@ -8,7 +8,7 @@ use crate::pack::{INPUTS, Isa, Layer, Method, OpKind, Tensor};
 /// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
 pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     match OpKind::from_code(layer.kind)? {
-        OpKind::Reduce | OpKind::Recurrent => None,
+        OpKind::Reduce | OpKind::Fold | OpKind::Recurrent => None,
         OpKind::Copy => copy::row_unit(layer, output),
         _ => Some(1),
     }

@@ -1,11 +1,11 @@
 //! Rows of a tensor in another order, some of them several times or never: gathering and scattering
 //! by indices.
 //!
-//! Indices are the layer's constants, or a tensor of whole numbers, which count from the end where
+//! Indices are the layer's constants, or a tensor of integers, which count from the end where
 //! they are negative. Of a tensor one that is no row's ends the inference with an error before the
 //! step runs ([`outside`]); the operator itself makes such rows NaN.
 
-use super::gather::entry;
+use super::gather::{entry, index};
 use super::{Call, LayerError, Operand, check, device_for};
 use crate::device::{Split, divide};
 use crate::pack::{INPUTS, Isa, Layer, NONE, TakeParams, Tensor, params};
@@ -43,10 +43,10 @@ pub fn validate(
 }
 
 /// The first index that a step would look up and that is no row's, and the number of rows.
-pub fn outside(layer: &Layer, indices: &Operand<'_>, rows: Range<usize>) -> Option<(f32, u32)> {
+pub fn outside(layer: &Layer, indices: &Operand<'_>, rows: Range<usize>) -> Option<(i32, u32)> {
     let Operand::Mat(indices) = indices else { return None };
     let TakeParams { entries } = params(layer);
-    let found = rows.map(|row| indices.row(row)[0]).find(|&index| entry(index, entries).is_none());
+    let found = rows.map(|row| index(indices, row)).find(|&index| entry(index, entries).is_none());
     found.map(|index| (index, entries))
 }
 
@@ -61,12 +61,12 @@ pub fn run(mut call: Call<'_>) {
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let at = first + share.rows.start + row;
-            let index = match indices {
-                Operand::Mat(indices) => Some(indices.row(at)[0]),
-                _ => weights.get(at).copied(),
+            let found = match &indices {
+                Operand::Mat(indices) => Some(index(indices, at)),
+                _ => weights.get(at).map(|index| index.to_bits() as i32),
             };
             let out = share.out.row_mut(row);
-            match index.and_then(|index| entry(index, entries)) {
+            match found.and_then(|index| entry(index, entries)) {
                 Some(entry) => out.copy_from_slice(data.row(entry)),
                 None => out.fill(f32::NAN),
             }
@@ -96,8 +96,8 @@ mod tests {
         let rows: Vec<usize> = (0..count).map(|_| random.below(entries as usize)).collect();
         // Every third counts from the end.
         let index = |(at, row): (usize, &usize)| match at % 3 {
-            0 => *row as f32 - entries as f32,
-            _ => *row as f32,
+            0 => f32::from_bits((*row as i32 - entries as i32) as u32),
+            _ => f32::from_bits(*row as u32),
         };
         let indices: Vec<f32> = rows.iter().enumerate().map(index).collect();
         if flows {
@@ -133,11 +133,11 @@ mod tests {
         let mut random = Random::new(2);
         let (mut case, _) = self::case(&mut random, [5, 4, 3], true);
         let tensor = case.inputs[1];
-        case.data[1][tensor.offset as usize + 2 * tensor.pitch as usize] = 5.0;
+        case.data[1][tensor.offset as usize + 2 * tensor.pitch as usize] = f32::from_bits(5);
         let data = &case.data[1][tensor.offset as usize..];
         let indices = MatRef::new(data, 4, 1, tensor.pitch as usize).unwrap();
         let found = |rows| outside(&case.layer, &Operand::Mat(indices), rows);
-        assert_eq!([found(0..2), found(0..4)], [None, Some((5.0, 5))]);
+        assert_eq!([found(0..2), found(0..4)], [None, Some((5, 5))]);
         let made = case.run_everywhere();
         assert!(made[6..9].iter().all(|x| x.is_nan()) && !made[..6].iter().any(|x| x.is_nan()));
     }

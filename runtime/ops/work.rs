@@ -80,8 +80,8 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
             let recurrent: RecurrentParams = params(layer);
             elements(&inputs[0]).saturating_mul(u64::from(recurrent.hidden).saturating_add(20))
         }
-        OpKind::Reduce => elements(&inputs[0]),
-        OpKind::Binary | OpKind::Where => made,
+        OpKind::Reduce | OpKind::Fold => elements(&inputs[0]),
+        OpKind::Binary | OpKind::Where | OpKind::Words => made,
         OpKind::LayerNorm => made.saturating_mul(8),
         OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Take => 0,
     };
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=18 {
+        for code in 1..=20 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1, NONE];

@@ -53,6 +53,10 @@ pub enum OpKind {
     GridSample = 17,
     /// Rows of a tensor, chosen by constants or by the second input. [`TakeParams`](super::TakeParams).
     Take = 18,
+    /// Integers, truth values and conversions, word by word. [`WordsParams`](super::WordsParams).
+    Words = 19,
+    /// Reduction of words, and places of extremes. [`FoldParams`](super::FoldParams).
+    Fold = 20,
 }
 
 impl OpKind {
@@ -61,7 +65,7 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take,
+            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Words, Fold,
         ]
         .into_iter()
         .find(|kind| *kind as u32 == code)
@@ -72,8 +76,11 @@ impl OpKind {
         use OpKind::*;
         match self {
             Where => 3,
-            Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample | Take => 2,
-            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample => 1,
+            Words | Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample
+            | Take => 2,
+            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample | Fold => {
+                1
+            }
         }
     }
 
@@ -146,7 +153,7 @@ pub struct Layer {
     /// residual. Binary: a, b. Where:
     /// condition, a, b. There are [`INPUTS`].
     pub inputs: [u32; 3],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Where,
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Where, Words,
     /// Softmax, LayerNorm, and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.

@@ -15,6 +15,7 @@ pub mod plans;
 pub mod records;
 pub mod stored;
 mod view;
+pub mod words;
 
 /// CRC-32C (Castagnoli, polynomial 0x1EDC6F41), the checksum of every section and every load.
 pub use crate::sys::crc32c;
@@ -27,6 +28,7 @@ pub use plans::*;
 pub use records::*;
 pub use stored::{Layers, ReadWith, Records, Steps, Stored};
 pub use view::{LayerNames, PlanView, Skeleton};
+pub use words::*;
 
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the
 /// arena, are multiples of this many bytes.

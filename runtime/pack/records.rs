@@ -185,8 +185,71 @@ impl Tensor {
     }
 }
 
+/// The type that a model gives an input or output. Floats of all widths are floats here, integers
+/// and truth values words of 32 bits. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum PortType {
+    #[default]
+    Float = 0,
+    Half = 1,
+    Bfloat16 = 2,
+    Double = 3,
+    Bool = 4,
+    Int8 = 5,
+    Uint8 = 6,
+    Int16 = 7,
+    Uint16 = 8,
+    Int32 = 9,
+    Uint32 = 10,
+    Int64 = 11,
+    Uint64 = 12,
+}
+
+impl PortType {
+    /// All types, by their codes.
+    pub const ALL: [Self; 13] = {
+        use PortType::*;
+        [
+            Float, Half, Bfloat16, Double, Bool, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64,
+            Uint64,
+        ]
+    };
+
+    /// The type of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Whether its elements are words, not floats.
+    pub fn is_integer(self) -> bool {
+        self as u32 >= Self::Bool as u32
+    }
+
+    /// Its name in NumPy.
+    pub fn name(self) -> &'static str {
+        [
+            "float32", "float16", "bfloat16", "float64", "bool", "int8", "uint8", "int16",
+            "uint16", "int32", "uint32", "int64", "uint64",
+        ][self as usize]
+    }
+
+    /// The smallest and the largest integer of the type that a word holds.
+    pub fn limits(self) -> (i32, i32) {
+        match self {
+            Self::Bool => (0, 1),
+            Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::Uint8 => (0, u8::MAX.into()),
+            Self::Int16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::Uint16 => (0, u16::MAX.into()),
+            Self::Uint32 | Self::Uint64 => (0, i32::MAX),
+            _ => (i32::MIN, i32::MAX),
+        }
+    }
+}
+
 /// An input or output of the network, in the model's own layout (row-major, NCHW as exported).
-/// Integers (indices into a table) are floats here, too: exact up to 2²⁴.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Port {
@@ -194,10 +257,19 @@ pub struct Port {
     pub name: Name,
     /// The tensor that holds it: contiguous (`pitch == dims[3]`).
     pub tensor: u32,
+    /// [`PortType`] code: the model's own type.
+    pub kind: u32,
     /// Number of dimensions in the model's own shape.
     pub rank: u32,
     /// The model's own shape; unused entries are 1.
     pub shape: [u32; 8],
+}
+
+impl Port {
+    /// The model's own type; floats where the code is none.
+    pub fn kind(&self) -> PortType {
+        PortType::from_code(self.kind).unwrap_or_default()
+    }
 }
 
 const _: () = assert!(SKELETON < 4096 && SKELETON.is_multiple_of(8));

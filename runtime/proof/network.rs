@@ -3,7 +3,7 @@
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, LayerError};
-use crate::pack::{Flaw, NONE, OpKind, Skeleton, Tensor};
+use crate::pack::{Flaw, NONE, OpKind, PortType, Skeleton, Tensor};
 
 /// Most inputs and outputs together: they are compared pair by pair.
 const MAX_PORTS: usize = 1024;
@@ -94,6 +94,9 @@ impl ProvenSkeleton<'_> {
             let ok = tensor.pitch == tensor.cols();
             let what = "port: tensor is not contiguous";
             check(ok, what, i, tensor.pitch.into(), tensor.cols().into())?;
+            let last = PortType::ALL.len() as u64 - 1;
+            let known = PortType::from_code(port.kind).is_some();
+            check(known, "port: its type", i, port.kind.into(), last)?;
             check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
             let (_, unused) = port.shape.split_at(port.rank as usize);
             let other = unused.iter().find(|extent| **extent != 1);
@@ -115,7 +118,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
     }
     let in_place = match kind {
         OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
-        OpKind::Binary | OpKind::Where => true,
+        OpKind::Binary | OpKind::Where | OpKind::Words => true,
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,
     };

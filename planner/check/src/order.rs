@@ -317,7 +317,12 @@ pub(super) fn rows_read(
             Some(OpKind::MatMul) if number == 0 => own,
             Some(OpKind::GridSample | OpKind::Take) if number == 0 => 0..input.rows(),
             Some(
-                OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather | OpKind::Recurrent,
+                OpKind::MatMul
+                | OpKind::Reduce
+                | OpKind::Fold
+                | OpKind::Copy
+                | OpKind::Gather
+                | OpKind::Recurrent,
             ) => 0..input.rows(),
             _ => own,
         },

@@ -132,6 +132,7 @@ mod tests {
         use crate::graph::{Constant, Node, Value, Window};
         use std::sync::Arc;
         let value = |shape: &[usize], data: bool| Value {
+            kind: Default::default(),
             name: String::new(),
             shape: shape.to_vec(),
             constant: data.then(|| Constant::Owned(Arc::new(vec![0.0; shape.iter().product()]))),

@@ -1,12 +1,12 @@
 //! The imported network, at ONNX level: nodes in topological order, static shapes, constants folded.
 //!
-//! Every value is a float tensor in the model's own layout; integer chains have been folded away by
-//! the importer. Attributes are normalised: one spelling whatever the opset (`auto_pad` resolved into
+//! Every value is a tensor in the model's own layout, of floats or of words: integers and truth values,
+//! in 32 bits. What follows from constants and shapes has been folded away by the importer. Attributes are normalised: one spelling whatever the opset (`auto_pad` resolved into
 //! pads, axes non-negative, defaults filled in).
 
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, f16};
-use eyelet::pack::{Activation, Encoding, ReduceOp};
+use eyelet::pack::{Activation, Encoding, FoldOp, PortType, ReduceOp, WordOp};
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -25,12 +25,14 @@ pub struct Graph {
     pub notes: Vec<String>,
 }
 
-/// A tensor of floats that flows, or a constant.
+/// A tensor that flows, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// The model's name for it.
     pub name: String,
     pub shape: Vec<usize>,
+    /// The type that the model gives it.
+    pub kind: PortType,
     /// Present if it is a constant (an initializer, or folded).
     pub constant: Option<Constant>,
 }
@@ -41,13 +43,15 @@ impl Value {
     }
 }
 
-/// Constant floats.
+/// Constant floats or integers.
 #[derive(Clone, Debug)]
 pub enum Constant {
     /// Little-endian numbers of 32 or 16 bits, not necessarily aligned: a slice of the model's memory map.
     Raw(Bytes, Encoding),
     /// Computed by the importer, or converted from another type.
     Owned(Arc<Vec<f32>>),
+    /// Integers and truth values.
+    Words(Arc<Vec<i32>>),
 }
 
 impl Constant {
@@ -55,6 +59,7 @@ impl Constant {
         match self {
             Constant::Raw(bytes, encoding) => bytes.len() / encoding.weight_bytes(),
             Constant::Owned(data) => data.len(),
+            Constant::Words(data) => data.len(),
         }
     }
 
@@ -69,13 +74,24 @@ impl Constant {
             Constant::Raw(bytes, Encoding::F16) => f16(word(&bytes.as_chunks().0[index])),
             Constant::Raw(bytes, Encoding::Bf16) => bf16(word(&bytes.as_chunks().0[index])),
             Constant::Owned(data) => data[index],
+            Constant::Words(data) => data[index] as f32,
+        }
+    }
+
+    /// Element `index` as it is stored.
+    pub fn bits(&self, index: usize) -> u32 {
+        match self {
+            Constant::Words(data) => data[index] as u32,
+            _ => self.get(index).to_bits(),
         }
     }
 
     /// All elements, copied.
     pub fn to_vec(&self) -> Vec<f32> {
         match self {
-            Constant::Raw(..) => (0..self.len()).map(|index| self.get(index)).collect(),
+            Constant::Raw(..) | Constant::Words(_) => {
+                (0..self.len()).map(|index| self.get(index)).collect()
+            }
             Constant::Owned(data) => data.to_vec(),
         }
     }
@@ -302,6 +318,18 @@ pub enum Op {
     Mod,
     /// a, b (constant): b, but a where b is NaN
     Mask,
+    /// One or two tensors: an operation on words, or one that makes words of floats.
+    Words(WordOp),
+    /// condition, a, b: a where the condition is not 0, else b
+    Where,
+    /// A reduction of words over axes, or the place of an extreme along one axis.
+    Fold {
+        op: FoldOp,
+        axes: Vec<usize>,
+        keep: bool,
+        /// Of places of equal elements the last, else the first.
+        last: bool,
+    },
     Concat {
         axis: usize,
     },
@@ -373,12 +401,12 @@ pub enum Op {
         groups: usize,
         epsilon: f32,
     },
-    /// x, indices (whole numbers, constant or not): the entries of an axis that these name, in whose place their shape
+    /// x, indices (words, constant or not): the entries of an axis that these name, in whose place their shape
     /// is. Those that flow count from the end where they are negative.
     Take {
         axis: usize,
     },
-    /// table (constant, two axes), indices (whole numbers): rows of the table
+    /// table (constant, two axes), indices (words): rows of the table
     Gather,
     /// given [time, batch, gates · hidden] (biases included), weights [gates · hidden, hidden], biases
     /// [gates · hidden] and peepholes [3 · hidden] (i, o, f) of the weights (constant, the latter

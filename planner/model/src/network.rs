@@ -6,7 +6,7 @@
 
 use crate::graph::Constant;
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Layer, Tensor};
+use eyelet::pack::{Buffer, Layer, PortType, Tensor};
 use std::sync::{Arc, OnceLock};
 
 /// A network, ready to be planned.
@@ -43,6 +43,8 @@ impl Network {
 pub struct Port {
     pub name: String,
     pub tensor: u32,
+    /// The type that the model gives it.
+    pub kind: PortType,
     pub shape: Vec<usize>,
 }
 

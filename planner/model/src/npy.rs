@@ -2,11 +2,15 @@
 //!
 //! Elements pass through a buffer of 64 KiB straight into or out of the caller's slice, so that an
 //! input can be read into the arena without a second copy of it in memory. What is read may be of any
-//! real number type, byte order and memory order; it arrives as f32 in C order. What is written is
-//! little-endian f32 in C order.
+//! real number type, byte order and memory order; it arrives as f32 in C order, or as words where the
+//! network has integers. What is written is little-endian, of the network's own type, in C order.
 
 use crate::replace::replace;
-use npyz::{Deserialize, NpyFile, NpyHeader, Order, TypeChar, WriteOptions, WriterBuilder};
+use eyelet::pack::PortType;
+use npyz::{
+    Deserialize, NpyFile, NpyHeader, Order, Serialize, TypeChar, WriteOptions, WriterBuilder,
+};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -27,6 +31,16 @@ pub enum Error {
         path.display()
     )]
     Type { path: PathBuf, dtype: String },
+    #[error(
+        "{} holds elements of type {dtype}; needed are integers: save it with .astype('{kind}')",
+        path.display()
+    )]
+    Fraction { path: PathBuf, dtype: String, kind: &'static str },
+    #[error(
+        "{} holds {found}; elements of type {kind} are {least} to {most} here",
+        path.display()
+    )]
+    Range { path: PathBuf, found: i128, kind: &'static str, least: i32, most: i32 },
     #[error("{} has shape {found:?}; needed is {needed:?}", path.display())]
     Shape { path: PathBuf, found: Vec<usize>, needed: Vec<usize> },
     #[error("{} has shape {shape:?}: more elements than memory can hold", path.display())]
@@ -186,6 +200,40 @@ impl Npy {
         Ok((shape, if is_real { Numbers::Real(real) } else { Numbers::Whole(whole) }))
     }
 
+    /// Reads all elements into `out`, in C order: integers or truth values, which the type has.
+    pub fn read_words_into(self, kind: PortType, out: &mut [i32]) -> Result<(), Error> {
+        if out.len() != self.elements {
+            let Npy { path, shape, .. } = self;
+            return Err(Error::Length { path, shape, slice: out.len() });
+        }
+        let (least, most) = kind.limits();
+        let (path, dtype) = (self.path.clone(), self.header.dtype().descr());
+        let outside = Cell::new(None);
+        let word = |found: i128| {
+            let word = i32::try_from(found).ok().filter(|word| (least..=most).contains(word));
+            if word.is_none() && outside.get().is_none() {
+                outside.set(Some(found));
+            }
+            word.unwrap_or(0)
+        };
+        match self.kind {
+            (TypeChar::Int, 1) => self.convert(out, |value: i8| word(value.into())),
+            (TypeChar::Int, 2) => self.convert(out, |value: i16| word(value.into())),
+            (TypeChar::Int, 4) => self.convert(out, |value: i32| word(value.into())),
+            (TypeChar::Int, _) => self.convert(out, |value: i64| word(value.into())),
+            (TypeChar::Uint, 1) => self.convert(out, |value: u8| word(value.into())),
+            (TypeChar::Uint, 2) => self.convert(out, |value: u16| word(value.into())),
+            (TypeChar::Uint, 4) => self.convert(out, |value: u32| word(value.into())),
+            (TypeChar::Uint, _) => self.convert(out, |value: u64| word(value.into())),
+            (TypeChar::Bool, _) => self.convert(out, |value: bool| word(value.into())),
+            _ => return Err(Error::Fraction { path, dtype, kind: kind.name() }),
+        }?;
+        match outside.get() {
+            None => Ok(()),
+            Some(found) => Err(Error::Range { path, found, kind: kind.name(), least, most }),
+        }
+    }
+
     fn convert<T: Deserialize, U>(self, out: &mut [U], to: impl Fn(T) -> U) -> Result<(), Error> {
         let Npy { path, header, shape, data, .. } = self;
         let places = Places::new(&shape, header.order());
@@ -277,19 +325,65 @@ pub fn read(path: impl AsRef<Path>) -> Result<(Vec<usize>, Vec<f32>), Error> {
 /// Reads the file at `path` into `out`; its shape must be `shape`, but for leading axes of length 1
 /// (one image may come with or without the batch).
 pub fn read_into(path: impl AsRef<Path>, shape: &[usize], out: &mut [f32]) -> Result<(), Error> {
+    open_as(path, shape)?.read_into(out)
+}
+
+/// Reads the file at `path` into words of this type, as [`read_into`] does floats.
+pub fn read_words_into(
+    path: impl AsRef<Path>,
+    shape: &[usize],
+    kind: PortType,
+    out: &mut [i32],
+) -> Result<(), Error> {
+    open_as(path, shape)?.read_words_into(kind, out)
+}
+
+/// Opens a file that must have this shape, but for leading axes of length 1.
+fn open_as(path: impl AsRef<Path>, shape: &[usize]) -> Result<Npy, Error> {
     fn significant(shape: &[usize]) -> &[usize] {
         let ones = shape.iter().take_while(|&&extent| extent == 1).count();
         &shape[ones..]
     }
     let npy = open(path)?;
-    if significant(npy.shape()) != significant(shape) {
-        return Err(Error::Shape { path: npy.path, found: npy.shape, needed: shape.to_vec() });
+    match significant(npy.shape()) == significant(shape) {
+        true => Ok(npy),
+        false => Err(Error::Shape { path: npy.path, found: npy.shape, needed: shape.to_vec() }),
     }
-    npy.read_into(out)
 }
 
 /// Writes `data`, of that shape and in C order, as the file at `path`, whole or not at all.
 pub fn write(path: impl AsRef<Path>, shape: &[usize], data: &[f32]) -> Result<(), Error> {
+    write_as(path, shape, "<f4", data, |value| *value)
+}
+
+/// Writes words as elements of this type, as [`write`] does floats.
+pub fn write_words(
+    path: impl AsRef<Path>,
+    shape: &[usize],
+    kind: PortType,
+    data: &[i32],
+) -> Result<(), Error> {
+    match kind {
+        PortType::Bool => write_as(path, shape, "|b1", data, |value| *value != 0),
+        PortType::Int8 => write_as(path, shape, "|i1", data, |value| *value as i8),
+        PortType::Uint8 => write_as(path, shape, "|u1", data, |value| *value as u8),
+        PortType::Int16 => write_as(path, shape, "<i2", data, |value| *value as i16),
+        PortType::Uint16 => write_as(path, shape, "<u2", data, |value| *value as u16),
+        PortType::Uint32 => write_as(path, shape, "<u4", data, |value| *value as u32),
+        PortType::Int64 => write_as(path, shape, "<i8", data, |value| i64::from(*value)),
+        PortType::Uint64 => write_as(path, shape, "<u8", data, |value| *value as u32 as u64),
+        _ => write_as(path, shape, "<i4", data, |value| *value),
+    }
+}
+
+/// Writes elements as another type, of this description.
+fn write_as<V, T: Serialize>(
+    path: impl AsRef<Path>,
+    shape: &[usize],
+    description: &str,
+    data: &[V],
+    to: impl Fn(&V) -> T,
+) -> Result<(), Error> {
     let path = path.as_ref();
     if shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)) != Some(data.len()) {
         let (path, shape) = (path.to_path_buf(), shape.to_vec());
@@ -298,9 +392,9 @@ pub fn write(path: impl AsRef<Path>, shape: &[usize], data: &[f32]) -> Result<()
     let extents: Vec<u64> = shape.iter().map(|&extent| extent as u64).collect();
     replace(path, |sink| {
         let options = WriteOptions::new()
-            .dtype("<f4".parse().map(npyz::DType::Plain).map_err(io::Error::other)?);
+            .dtype(description.parse().map(npyz::DType::Plain).map_err(io::Error::other)?);
         let mut writer = options.shape(&extents).writer(sink).begin_nd()?;
-        writer.extend(data.iter().copied())?;
+        writer.extend(data.iter().map(&to))?;
         writer.finish()
     })
     .map_err(|source| Error::Write { path: path.to_path_buf(), source })

@@ -132,7 +132,7 @@ pub fn skeleton(network: &Network) -> Result<Vec<u8>, Flaw> {
         let mut shape = [1; 8];
         shape.iter_mut().zip(&port.shape).for_each(|(to, from)| *to = *from as u32);
         let (name, rank) = (name(&mut text, &port.name), port.shape.len() as u32);
-        pack::Port { name, tensor: port.tensor, rank, shape }
+        pack::Port { name, tensor: port.tensor, kind: port.kind as u32, rank, shape }
     };
     let inputs: Vec<pack::Port> = network.inputs.iter().map(&mut port).collect();
     let outputs: Vec<pack::Port> = network.outputs.iter().map(&mut port).collect();

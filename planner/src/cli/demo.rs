@@ -235,7 +235,7 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
         .map_err(|source| Error::pack(&path, source))?;
     let mut model = instance.inline(&mut storage);
     match model.input_mut(0) {
-        Some(input) if input.len() == image.len() => input.copy_from_slice(&image),
+        Ok(input) if input.len() == image.len() => input.copy_from_slice(&image),
         _ => return Err(internal(&"the input has another size")),
     }
     model.infer(&device::Inline).map_err(|source| Error::Infer {

@@ -169,6 +169,7 @@ pub fn planner_types(
     let port = |port: &pack::Port| Port {
         name: skeleton.text(port.name).to_owned(),
         tensor: port.tensor,
+        kind: port.kind(),
         shape: shape_of(port).to_vec(),
     };
     let network = Network {

@@ -17,7 +17,7 @@ pub mod sliding;
 pub mod transformer;
 
 use eyelet::device::Device;
-use eyelet::executor::{Instance, Options};
+use eyelet::executor::{Feed, Instance, Model, Options};
 use eyelet::kernels::Isa;
 use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
@@ -246,7 +246,7 @@ pub fn run_inline(
     let mut outputs = Vec::new();
     for _ in 0..runs {
         for (index, input) in inputs.iter().enumerate() {
-            model.input_mut(index).unwrap().copy_from_slice(input);
+            write_input(&mut model, index, input);
         }
         model.infer(device).unwrap();
         outputs = (0..model.outputs().len()).map(|i| model.output(i).unwrap().to_vec()).collect();
@@ -266,4 +266,12 @@ pub fn difference(found: &[f32], expected: &[f64]) -> f64 {
 
 pub fn bits(outputs: &[Vec<f32>]) -> Vec<Vec<u32>> {
     outputs.iter().map(|output| output.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// Writes an input: whole numbers as words where the network has integers.
+pub fn write_input(model: &mut Model<'_, '_, impl Feed>, index: usize, values: &[f32]) {
+    match model.input_words_mut(index) {
+        Ok(words) => words.iter_mut().zip(values).for_each(|(word, x)| *word = *x as i32),
+        Err(_) => model.input_mut(index).unwrap().copy_from_slice(values),
+    }
 }

@@ -12,7 +12,12 @@ impl Net {
     pub fn value(&mut self, shape: &[usize], constant: Option<Vec<f32>>) -> ValueId {
         let name = format!("v{}", self.0.values.len());
         let constant = constant.map(|data| Constant::Owned(Arc::new(data)));
-        self.0.values.push(Value { name, shape: shape.to_vec(), constant });
+        self.0.values.push(Value {
+            name,
+            shape: shape.to_vec(),
+            kind: Default::default(),
+            constant,
+        });
         self.0.values.len() - 1
     }
 

@@ -1,6 +1,7 @@
 //! A transformer small enough for every test: one block on six token ids.
 
 use super::net::Net;
+use eyelet::pack::PortType;
 use eyelet_planner::graph::{Graph, Op, ValueId};
 
 /// Entries of the table of embeddings.
@@ -52,6 +53,7 @@ impl Net {
 pub fn transformer() -> Graph {
     let mut net = Net::default();
     let ids = net.value(&[1, TOKENS], None);
+    net.0.values[ids].kind = PortType::Int64;
     net.0.inputs.push(ids);
     let table = net.weights(&[ENTRIES, WIDTH]);
     let x = net.node(Op::Gather, &[table, ids], &[1, TOKENS, WIDTH]);

@@ -3,7 +3,7 @@
 //! driver end an inference, not the process.
 
 use crate::common::cuda::OneGpu;
-use crate::common::{self, Subject, bits, gpu};
+use crate::common::{self, Subject, bits, gpu, write_input};
 use eyelet::device::Inline;
 use eyelet::device::accelerator::MemoryError;
 use eyelet::device::cuda::{GpuError, Memory};
@@ -83,7 +83,7 @@ impl Case {
     fn infer<F: Feed>(&self, model: &mut Model<'_, '_, F>, round: usize) -> Result<(), InferError> {
         let round = round % self.inputs.len();
         for (index, input) in self.inputs[round].iter().enumerate() {
-            model.input_mut(index).unwrap().copy_from_slice(input);
+            write_input(model, index, input);
         }
         model.infer(&Inline)?;
         let outputs: Vec<_> =

@@ -4,7 +4,9 @@ use crate::common::board::board;
 use crate::common::grouped::grouped;
 use crate::common::records::Records;
 use crate::common::transformer::transformer;
-use crate::common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
+use crate::common::{
+    Aligned, Subject, bits, difference, digits, run_inline, write_input, zoo_model,
+};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
 use eyelet::pack::{Encoding, Load, OpKind, STRATEGIES};
@@ -87,7 +89,7 @@ fn run_beside(
         let mut outputs = Vec::new();
         for _ in 0..3 {
             for (index, input) in inputs.iter().enumerate() {
-                model.input_mut(index).unwrap().copy_from_slice(input);
+                write_input(model, index, input);
             }
             model.infer(workers).unwrap();
             outputs =
@@ -468,7 +470,7 @@ fn steps_make_an_inference() {
         model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
         for _ in 1..steps {
             assert_eq!(model.step(&Inline), Ok(Progress::Running));
-            assert!(model.output(0).is_none() && model.input_mut(0).is_none());
+            assert!(model.output(0).is_err() && model.input_mut(0).is_err());
         }
         assert_eq!(model.step(&Inline), Ok(Progress::Finished));
         assert_eq!(model.output(0).unwrap(), whole[0]);
@@ -546,18 +548,18 @@ fn an_index_outside_of_its_table_ends_the_inference() {
     let mut storage = Slice(&pack);
     let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
     let mut model = instance.inline(&mut storage);
-    for outside in [11.0, -12.0, 1e30, f32::INFINITY, f32::NAN] {
-        model.input_mut(0).unwrap().copy_from_slice(&ids);
-        model.input_mut(0).unwrap()[4] = outside;
+    for outside in [11, -12, i32::MAX, i32::MIN] {
+        write_input(&mut model, 0, &ids);
+        model.input_words_mut(0).unwrap()[4] = outside;
         let error = model.infer(&Inline).unwrap_err();
         let InferError::Index { step, index, entries } = error else { panic!("{error}") };
-        assert!((index == outside || index.is_nan() && outside.is_nan()) && entries == 11);
+        assert_eq!((index, entries), (outside, 11));
         let text = error.to_string();
         let named = format!("step {step} looks up entry {outside} of a table that has 11");
         assert!(text.starts_with(&named), "{text}");
         assert!(text.contains("write indices from -11 to below 11"), "{text}");
 
-        model.input_mut(0).unwrap().copy_from_slice(&ids);
+        write_input(&mut model, 0, &ids);
         model.infer(&Inline).unwrap();
         assert_eq!(model.output(0).unwrap(), whole[0]);
     }

@@ -1,6 +1,6 @@
 //! Several reads under way: the same bits, loads in order, and errors that leave nothing behind.
 
-use crate::common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
+use crate::common::{Aligned, Subject, bits, digits, run_inline, write_input, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{
     BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
@@ -53,7 +53,7 @@ fn infer<F: Feed>(
     inputs: &[Vec<f32>],
 ) -> Result<Vec<Vec<u32>>, InferError> {
     for (index, input) in inputs.iter().enumerate() {
-        model.input_mut(index).unwrap().copy_from_slice(input);
+        write_input(model, index, input);
     }
     model.infer(device)?;
     let outputs: Vec<_> =

@@ -37,7 +37,12 @@ struct Net(Graph);
 impl Net {
     fn value(&mut self, shape: &[usize], constant: Option<Constant>) -> ValueId {
         let name = format!("v{}", self.0.values.len());
-        self.0.values.push(Value { name, shape: shape.to_vec(), constant });
+        self.0.values.push(Value {
+            name,
+            shape: shape.to_vec(),
+            kind: Default::default(),
+            constant,
+        });
         self.0.values.len() - 1
     }
 

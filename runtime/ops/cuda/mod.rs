@@ -78,8 +78,8 @@ impl Call<'_> {
 
 /// Whether there is a kernel of an operator.
 pub fn computes(kind: OpKind) -> bool {
-    use OpKind::{GridSample, Recurrent, Resample, Where};
-    !matches!(kind, Where | Resample | Recurrent | GridSample)
+    use OpKind::{Fold, GridSample, Recurrent, Resample, Where, Words};
+    !matches!(kind, Where | Resample | Recurrent | GridSample | Words | Fold)
 }
 
 /// Refuses a (valid) slice that GPUs do not compute.
@@ -129,6 +129,11 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Unary => elementwise::unary(call, queue),
         OpKind::Winograd => winograd::run(call, queue),
         // Refused by `computes`.
-        OpKind::Where | OpKind::Resample | OpKind::Recurrent | OpKind::GridSample => Ok(()),
+        OpKind::Where
+        | OpKind::Resample
+        | OpKind::Recurrent
+        | OpKind::GridSample
+        | OpKind::Words
+        | OpKind::Fold => Ok(()),
     }
 }

@@ -31,13 +31,13 @@ extern "C" fn _start() -> ! {
             Instance::open(&mut storage, memory.as_mut_slice(), Options::default())
     {
         let mut model = instance.inline(&mut storage);
-        if let Some(input) = model.input_mut(0) {
+        if let Ok(input) = model.input_mut(0) {
             input.fill(0.5);
         }
         // Here firmware would kick its watchdog.
         while let Ok(Progress::Running) = model.step(&Inline) {}
         let _ = model.infer(&Inline);
-        core::hint::black_box(model.output(0));
+        let _ = core::hint::black_box(model.output(0));
     }
     loop {}
 }

@@ -17,7 +17,8 @@ fn network(convolutions: u32) -> Network {
     let bytes = u64::from(HEIGHT * WIDTH * CHANNELS * 4);
     let dims = [1, HEIGHT, WIDTH, CHANNELS];
     let tensor = |buffer| Tensor { buffer, dims, pitch: CHANNELS, ..Tensor::default() };
-    let port = |tensor| Port { name: "port".into(), tensor, shape: vec![1] };
+    let port =
+        |tensor| Port { name: "port".into(), tensor, kind: Default::default(), shape: vec![1] };
     let conv = |number: u32| {
         let mut conv = layer(OpKind::Conv, [number, NONE], number + 1);
         let ones = [1; 2];

@@ -5,6 +5,7 @@ use super::data::Floats;
 use super::error::{NodeProblem, ShapeProblem};
 use super::memory::{Allowance, OverWork};
 use super::onnx::DataType;
+use super::types::{self, wide};
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use crate::reference;
 use std::collections::HashMap;
@@ -18,8 +19,7 @@ pub(super) enum Operand {
     Float(DataType, ValueId),
     /// Integers of a type, or truth values, always constant.
     Integer(DataType, Rc<Array<i64>>),
-    /// Whole numbers of a type that flow, as floats: integers of an input, on their way to be
-    /// indices.
+    /// Integers of a type, or truth values, that flow as words of 32 bits.
     Whole(DataType, ValueId),
 }
 
@@ -81,7 +81,7 @@ impl Builder {
         {
             self.allowance.hold(size_of_val(&data[..]));
         }
-        self.graph.values.push(Value { name, shape, constant });
+        self.graph.values.push(Value { name, shape, kind: Default::default(), constant });
         self.graph.values.len() - 1
     }
 
@@ -139,6 +139,45 @@ impl Builder {
         let constant = self.graph.values[value].constant.as_ref()?;
         let exact = self.exact.get(&value).map(|exact| exact.to_vec());
         Some(exact.unwrap_or_else(|| reference::widen(constant)))
+    }
+
+    /// Adds a constant of words.
+    pub fn words(
+        &mut self,
+        name: String,
+        kind: DataType,
+        array: &Array<i64>,
+    ) -> Result<ValueId, NodeProblem> {
+        self.charge(array.data.len(), size_of::<i32>())?;
+        let word = |bits: &i64| {
+            let given = wide(kind, *bits);
+            i32::try_from(given).map_err(|_| NodeProblem::Integer { given })
+        };
+        let data = array.data.iter().map(word).collect::<Result<Vec<i32>, _>>()?;
+        self.allowance.hold(size_of_val(&data[..]));
+        let constant = Some(Constant::Words(Arc::new(data)));
+        let value = self.value(name, array.shape.clone(), constant);
+        self.graph.values[value].kind = types::port_type(kind);
+        Ok(value)
+    }
+
+    /// Adds a node of words, which is not folded, with one output.
+    pub fn words_node(
+        &mut self,
+        kind: DataType,
+        name: String,
+        op: Op,
+        inputs: &[ValueId],
+        (output, shape): (String, Vec<usize>),
+    ) -> Result<ValueId, NodeProblem> {
+        check_flowing(&shape)
+            .map_err(|problem| NodeProblem::Output { value: output.clone(), problem })?;
+        let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
+        self.check_range(&inputs)?;
+        let output = self.value(output, shape, None);
+        self.graph.values[output].kind = types::port_type(kind);
+        self.graph.nodes.push(Node { name, op, inputs, outputs: vec![output] });
+        Ok(output)
     }
 
     /// Adds a constant.

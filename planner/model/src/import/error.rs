@@ -63,8 +63,8 @@ pub enum ImportError {
     Option(#[from] OptionProblem),
 
     #[error(
-        "input `{input}` has the type {given}, but inputs must be floats, or INT32 or INT64 indices; \
-         export the model with a float input"
+        "input `{input}` has the type {given}, but inputs must be floats, integers or truth values; \
+         export the model with such an input"
     )]
     InputType { input: String, given: String },
 
@@ -224,7 +224,8 @@ pub enum NodeProblem {
     Memory(#[from] OverMemory),
 
     #[error(
-        "it is an integer tensor with {given}, which a float cannot hold; cut the model before it"
+        "an integer of its constants is {given}, and integers that flow have 32 bits (up to 2147483647); \
+         cut the model before it, or fold it"
     )]
     Integer { given: i128 },
 

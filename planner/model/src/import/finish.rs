@@ -1,11 +1,15 @@
 //! The last step of an import: outputs get their names, and what is not needed goes.
 
 use crate::graph::{Graph, Node, Op, ValueId};
+use eyelet::pack::PortType;
 
 /// Completes the graph with its outputs, given by name.
-pub(super) fn finish(mut graph: Graph, outputs: Vec<(String, ValueId)>) -> Graph {
-    for (name, value) in outputs {
+pub(super) fn finish(mut graph: Graph, outputs: Vec<(String, ValueId, PortType)>) -> Graph {
+    for (name, value, kind) in outputs {
         let value = named(&mut graph, name, value);
+        if !graph.inputs.contains(&value) {
+            graph.values[value].kind = kind;
+        }
         graph.outputs.push(value);
     }
     prune(&mut graph);

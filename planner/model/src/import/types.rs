@@ -8,6 +8,7 @@
 use super::onnx::DataType;
 use crate::weights::halves;
 use eyelet::kernels::table;
+use eyelet::pack::PortType;
 
 /// Name of a tensor type, as ONNX spells it.
 pub(super) fn type_name(data_type: i32) -> String {
@@ -36,9 +37,23 @@ pub(super) fn is_float(data_type: DataType) -> bool {
     matches!(data_type, Float | Float16 | Bfloat16 | Double)
 }
 
-/// Whether inputs of this type can be indices.
-pub(super) fn is_index(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Int32 | DataType::Int64)
+/// The type of an input or output as a pack has it.
+pub(super) fn port_type(data_type: DataType) -> PortType {
+    match data_type {
+        DataType::Float16 => PortType::Half,
+        DataType::Bfloat16 => PortType::Bfloat16,
+        DataType::Double => PortType::Double,
+        DataType::Bool => PortType::Bool,
+        DataType::Int8 => PortType::Int8,
+        DataType::Uint8 => PortType::Uint8,
+        DataType::Int16 => PortType::Int16,
+        DataType::Uint16 => PortType::Uint16,
+        DataType::Int32 => PortType::Int32,
+        DataType::Uint32 => PortType::Uint32,
+        DataType::Int64 => PortType::Int64,
+        DataType::Uint64 => PortType::Uint64,
+        DataType::Float | DataType::String | DataType::Undefined => PortType::Float,
+    }
 }
 
 /// The number that 64 bits of this type stand for.

@@ -6,6 +6,7 @@
 
 use super::PassError;
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
+use eyelet::pack::PortType;
 use std::sync::Arc;
 
 /// Lets nodes compute the outputs that are constant.
@@ -31,15 +32,28 @@ pub(super) fn flow(graph: &mut Graph) -> Result<(), PassError> {
 /// A value that flows and is always what the constant is: made as one row, so that its rank does
 /// not matter.
 fn made_of(graph: &mut Graph, name: &str, source: ValueId, constant: ValueId) -> ValueId {
-    let Value { shape, constant, .. } = graph.values[constant].clone();
+    let Value { shape, kind, constant, .. } = graph.values[constant].clone();
     let count = shape.iter().product();
     let data = constant.as_ref().map(Constant::to_vec).unwrap_or_default();
     let inputs = graph.values[source].elements();
     let row = add(graph, name, Op::Reshape, &[source], vec![inputs]);
     let slice = Op::Slice { starts: vec![0], steps: vec![1] };
     let mut one = add(graph, name, slice, &[row], vec![1]);
+    if kind.is_integer() {
+        let all = add(graph, name, Op::Expand, &[one], vec![count]);
+        let fixed = |graph: &mut Graph, shape: Vec<usize>, constant| {
+            graph.values.push(Value { name: name.into(), shape, kind, constant });
+            graph.values.len() - 1
+        };
+        let always = fixed(graph, vec![1], Some(Constant::Words(Arc::new(vec![1]))));
+        let constant = fixed(graph, vec![count], constant);
+        let chosen = add(graph, name, Op::Where, &[always, constant, all], vec![count]);
+        let made = add(graph, name, Op::Reshape, &[chosen], shape);
+        graph.values[made].kind = kind;
+        return made;
+    }
     let fixed = |graph: &mut Graph, shape: Vec<usize>, constant| {
-        graph.values.push(Value { name: name.into(), shape, constant });
+        graph.values.push(Value { name: name.into(), shape, kind: PortType::default(), constant });
         graph.values.len() - 1
     };
     if data.iter().any(|value| value.is_nan()) {
@@ -55,7 +69,12 @@ fn made_of(graph: &mut Graph, name: &str, source: ValueId, constant: ValueId) ->
 
 /// Adds a node; its output.
 fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[ValueId], shape: Vec<usize>) -> ValueId {
-    graph.values.push(Value { name: name.into(), shape, constant: None });
+    graph.values.push(Value {
+        name: name.into(),
+        shape,
+        kind: PortType::default(),
+        constant: None,
+    });
     let output = graph.values.len() - 1;
     let inputs = inputs.iter().copied().map(Some).collect();
     graph.nodes.push(Node { name: name.into(), op, inputs, outputs: vec![output] });

@@ -118,9 +118,11 @@ impl Builder {
                     limit: MOST_INDEX,
                 });
             }
-            let of =
-                |block: usize| constant.iter().map(move |index| (block * entries) as f32 + index);
-            of_rows = Some(Constant::Owned(Arc::new((0..outer).flat_map(of).collect())));
+            let of = |block: usize| {
+                let first = (block * entries) as i32;
+                constant.iter().map(move |index| first + *index as i32)
+            };
+            of_rows = Some(Constant::Words(Arc::new((0..outer).flat_map(of).collect())));
         } else {
             inputs.push(self.reshaped(name, indices, &[count, 1]));
         }

@@ -166,7 +166,12 @@ impl Emitter<'_> {
 
     fn port(&self, value: ValueId, view: &View) -> Result<(Port, Tensor), PassError> {
         let value = &self.program.values[value];
-        let port = Port { name: value.name.clone(), tensor: 0, shape: value.shape.clone() };
+        let port = Port {
+            name: value.name.clone(),
+            tensor: 0,
+            kind: value.kind,
+            shape: value.shape.clone(),
+        };
         Ok((port, covering(&value.name, view)?))
     }
 
@@ -227,6 +232,9 @@ impl Emitter<'_> {
             Work::Gather { linear } => self.gather(item, linear),
             Work::Take { indices } => self.take(item, indices.as_ref()),
             Work::Binary { op } => self.binary(item, *op),
+            Work::Words { op } => self.words(item, *op),
+            Work::Where => self.choose(item),
+            Work::Fold { op, axes, keep, last } => self.fold(item, *op, axes, *keep, *last),
             Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { op, axes, keep } => self.reduce(item, *op, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
@@ -334,6 +342,9 @@ impl Emitter<'_> {
             _ if kind == OpKind::Take => "rows by indices into what is computed".into(),
             (Some(function), _) => format!("{function:?}"),
             (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
+            _ if matches!(kind, OpKind::Where | OpKind::Words | OpKind::Fold) => {
+                "integers and truth values".into()
+            }
             _ => match fold {
                 Some(fold) if kind == OpKind::Reduce => format!("the reduction {fold:?}"),
                 _ => return Ok(()),

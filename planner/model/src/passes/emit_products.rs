@@ -9,8 +9,8 @@ use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{
-    self, BinaryOp, BinaryParams, GatherParams, LayerNormParams, MatMulParams, OpKind, ReduceOp,
-    ReduceParams, TakeParams, Tensor,
+    self, BinaryOp, BinaryParams, FoldOp, FoldParams, GatherParams, LayerNormParams, MatMulParams,
+    OpKind, ReduceOp, ReduceParams, TakeParams, Tensor, WhereParams, WordOp, WordsParams,
 };
 use std::sync::Arc;
 
@@ -30,8 +30,12 @@ fn folded(mut order: Vec<usize>, shape: &[usize]) -> Vec<usize> {
 type Groups = [Vec<usize>; 4];
 
 /// Divides axes, in memory order, among four dimensions, so that each is as a whole either broadcast
-/// or not, in both operands.
-fn groups(order: &[usize], shape: &[usize], full: impl Fn(usize) -> [bool; 2]) -> Option<Groups> {
+/// or not, in all operands.
+fn groups<const N: usize>(
+    order: &[usize],
+    shape: &[usize],
+    full: impl Fn(usize) -> [bool; N],
+) -> Option<Groups> {
     let mut order = order.to_vec();
     if order.len() > DIMENSIONS {
         order.retain(|&axis| shape[axis] > 1);
@@ -52,14 +56,14 @@ fn groups(order: &[usize], shape: &[usize], full: impl Fn(usize) -> [bool; 2]) -
     (leading.len() <= 3).then_some(groups)
 }
 
-/// A constant's floats in another order of axes.
+/// A constant's words in another order of axes.
 fn permuted(constant: &Constant, shape: &[usize], order: &[usize]) -> Constant {
     let moved: Vec<usize> = order.iter().copied().filter(|&axis| shape[axis] > 1).collect();
     if moved.is_sorted() {
         return constant.clone();
     }
     let view = View::contiguous(0, shape, &row_major(shape.len()));
-    let mut data = vec![0.0; constant.len()];
+    let mut data = vec![0; constant.len()];
     let to = View::contiguous(0, shape, order);
     let dims = view.copy_dims(&to).unwrap_or_default();
     for i in 0..constant.len() {
@@ -69,9 +73,32 @@ fn permuted(constant: &Constant, shape: &[usize], order: &[usize]) -> Constant {
             at += rest % dim.extent * dim.dst;
             rest /= dim.extent;
         }
-        data[at] = constant.get(from);
+        data[at] = constant.bits(from) as i32;
     }
-    Constant::Owned(Arc::new(data))
+    Constant::Words(Arc::new(data))
+}
+
+/// Operands that are broadcast, and their output.
+struct Broadcast<const N: usize> {
+    inputs: [Option<Tensor>; N],
+    output: Tensor,
+    /// Extents of those that are constants.
+    constants: [Option<[u32; 4]>; N],
+    weights: Weights,
+}
+
+/// Constants, one after the other.
+fn joined(mut constants: Vec<Constant>) -> Weights {
+    match constants.len() {
+        0 => Weights::None,
+        1 => constants.pop().map_or(Weights::None, Weights::Plain),
+        _ => {
+            let words = constants
+                .iter()
+                .flat_map(|constant| (0..constant.len()).map(|index| constant.bits(index) as i32));
+            Weights::Plain(Constant::Words(Arc::new(words.collect())))
+        }
+    }
 }
 
 impl Emitter<'_> {
@@ -156,6 +183,42 @@ impl Emitter<'_> {
     }
 
     pub fn binary(&mut self, item: &Item, op: BinaryOp) -> Result<(), PassError> {
+        let Broadcast { inputs, output, constants, weights } = self.broadcast::<2>(item)?;
+        let mut params = BinaryParams { op: op as u32, ..BinaryParams::default() };
+        if let Some(which) = constants.iter().position(Option::is_some) {
+            params.constant_operand = if which == 0 { 2 } else { 1 };
+            params.constant = constants[which].unwrap_or_default();
+        }
+        self.layer(item, OpKind::Binary, inputs, output, pack::params_words(&params), weights)
+    }
+
+    /// Operations on words.
+    pub fn words(&mut self, item: &Item, op: WordOp) -> Result<(), PassError> {
+        let mut params = WordsParams { op: op as u32, ..WordsParams::default() };
+        if op.operands() == 1 {
+            let Broadcast { inputs, output, weights, .. } = self.broadcast::<1>(item)?;
+            let params = pack::params_words(&params);
+            return self.layer(item, OpKind::Words, inputs, output, params, weights);
+        }
+        let Broadcast { inputs, output, constants, weights } = self.broadcast::<2>(item)?;
+        if let Some(which) = constants.iter().position(Option::is_some) {
+            params.constants = which as u32 + 1;
+            params.extents = constants.map(Option::unwrap_or_default);
+        }
+        self.layer(item, OpKind::Words, inputs, output, pack::params_words(&params), weights)
+    }
+
+    /// One operand or another.
+    pub fn choose(&mut self, item: &Item) -> Result<(), PassError> {
+        let Broadcast { inputs, output, constants, weights } = self.broadcast::<3>(item)?;
+        let which = (0..3).filter(|&i| constants[i].is_some()).map(|i| 1 << i).sum();
+        let extents = constants.map(Option::unwrap_or_default);
+        let params = pack::params_words(&WhereParams { constants: which, extents });
+        self.layer(item, OpKind::Where, inputs, output, params, weights)
+    }
+
+    /// The operands of an item that are broadcast to its output, and this, in one memory order.
+    fn broadcast<const N: usize>(&mut self, item: &Item) -> Result<Broadcast<N>, PassError> {
         let (name, y) = (item.name.as_str(), item.outputs[0]);
         let values = &self.program.values;
         let shape = values[y].shape.clone();
@@ -164,17 +227,18 @@ impl Emitter<'_> {
             let own = &values[value].shape;
             [vec![1; rank - own.len()], own.clone()].concat()
         };
-        let operands = [item.inputs[0], item.inputs[1]];
+        let operands: [ValueId; N] = std::array::from_fn(|i| item.inputs[i]);
         let extents = operands.map(padded);
         let flows = |i: &usize| values[operands[*i]].constant.is_none();
         // the result has the layout of the operand that is as large as it is
-        let lead = (0..2).filter(flows).max_by_key(|&i| (values[operands[i]].elements(), 1 - i));
+        let lead = (0..N).filter(flows).max_by_key(|&i| (values[operands[i]].elements(), N - i));
         let order = match lead {
             Some(lead) => self.view(name, operands[lead])?.pad_rank(rank).order(),
             None => row_major(rank),
         };
         let order = folded(order, &shape);
-        let full = |axis: usize| [0, 1].map(|i| extents[i][axis] == shape[axis]);
+        let full =
+            |axis: usize| -> [bool; N] { std::array::from_fn(|i| extents[i][axis] == shape[axis]) };
         let groups = groups(&order, &shape, full).ok_or_else(|| PassError::Unsupported {
             node: name.into(),
             what: "its operands alternate between broadcast and full more than the four \
@@ -185,16 +249,15 @@ impl Emitter<'_> {
         let dims = |extents: &[usize]| -> [usize; 4] {
             std::array::from_fn(|i| groups[i].iter().map(|&axis| extents[axis]).product())
         };
-        let mut params = BinaryParams { op: op as u32, ..BinaryParams::default() };
-        let mut weights = Weights::None;
-        let mut inputs = [None; 2];
+        let (mut inputs, mut constants, mut held) = ([None; N], [None; N], Vec::new());
         for (i, &value) in operands.iter().enumerate() {
             if let Some(constant) = &values[value].constant {
-                params.constant_operand = if i == 0 { 2 } else { 1 };
-                for (word, extent) in params.constant.iter_mut().zip(dims(&extents[i])) {
+                let mut words = [0; 4];
+                for (word, extent) in words.iter_mut().zip(dims(&extents[i])) {
                     *word = field(name, "an extent", extent)?;
                 }
-                weights = Weights::Plain(permuted(constant, &extents[i], &order));
+                constants[i] = Some(words);
+                held.push(permuted(constant, &extents[i], &order));
                 continue;
             }
             let mut view = self.view(name, value)?.pad_rank(rank);
@@ -213,7 +276,7 @@ impl Emitter<'_> {
         for (dim, extent) in output.dims.iter_mut().zip(whole) {
             *dim = field(name, "an extent", extent)?;
         }
-        self.layer(item, OpKind::Binary, inputs, output, pack::params_words(&params), weights)
+        Ok(Broadcast { inputs, output, constants, weights: joined(held) })
     }
 
     pub fn mat_mul(&mut self, item: &Item, scale: f64) -> Result<(), PassError> {
@@ -284,10 +347,10 @@ impl Emitter<'_> {
     }
 
     /// The reduction over axes that are adjacent in memory, after a copy if they are not.
-    pub fn reduce(
+    fn reduction(
         &mut self,
         item: &Item,
-        op: ReduceOp,
+        reduction: Reduction,
         axes: &[usize],
         keep: bool,
     ) -> Result<(), PassError> {
@@ -323,14 +386,20 @@ impl Emitter<'_> {
         };
         let dims = fold4(&[outer, reduce, inner]);
         let mut input = tensor(name, at(&view, dims))?;
-        let mut op = op;
-        if op.squares() && self.is_gpu() {
+        let mut op = reduction;
+        if let Reduction::Floats(squares) = op
+            && squares.squares()
+            && self.is_gpu()
+        {
             // GPUs have no reductions of squares.
-            let squares = self.allocate(&shape, &order);
-            let output = tensor(name, at(&squares, dims))?;
+            let view = self.allocate(&shape, &order);
+            let output = tensor(name, at(&view, dims))?;
             self.squares(item, input, output);
             input = output;
-            op = if op == ReduceOp::SquareSum { ReduceOp::Sum } else { ReduceOp::Mean };
+            op = Reduction::Floats(match squares {
+                ReduceOp::SquareSum => ReduceOp::Sum,
+                _ => ReduceOp::Mean,
+            });
         }
         let output = tensor(name, at(&result, fold4(&[outer, inner])))?;
         if !keep {
@@ -341,15 +410,51 @@ impl Emitter<'_> {
             });
         }
         self.set_view(y, result);
-        let params = ReduceParams {
-            outer: field(name, "an extent", outer)?,
-            reduce: field(name, "an extent", reduce)?,
-            inner: field(name, "an extent", inner)?,
-            op: op as u32,
+        let [outer, reduce, inner] = [outer, reduce, inner].map(|x| field(name, "an extent", x));
+        let (outer, reduce, inner) = (outer?, reduce?, inner?);
+        let (kind, params) = match op {
+            Reduction::Floats(op) => {
+                let params = ReduceParams { outer, reduce, inner, op: op as u32 };
+                (OpKind::Reduce, pack::params_words(&params))
+            }
+            Reduction::Words { op, last } => {
+                let (op, last) = (op as u32, last.into());
+                let params = FoldParams { outer, reduce, inner, op, last };
+                (OpKind::Fold, pack::params_words(&params))
+            }
         };
-        let params = pack::params_words(&params);
-        self.layer(item, OpKind::Reduce, [Some(input)], output, params, Weights::None)
+        self.layer(item, kind, [Some(input)], output, params, Weights::None)
     }
+
+    /// A reduction of floats.
+    pub fn reduce(
+        &mut self,
+        item: &Item,
+        op: ReduceOp,
+        axes: &[usize],
+        keep: bool,
+    ) -> Result<(), PassError> {
+        self.reduction(item, Reduction::Floats(op), axes, keep)
+    }
+
+    /// A reduction of words.
+    pub fn fold(
+        &mut self,
+        item: &Item,
+        op: FoldOp,
+        axes: &[usize],
+        keep: bool,
+        last: bool,
+    ) -> Result<(), PassError> {
+        self.reduction(item, Reduction::Words { op, last }, axes, keep)
+    }
+}
+
+/// What elements are reduced to.
+#[derive(Clone, Copy)]
+enum Reduction {
+    Floats(ReduceOp),
+    Words { op: FoldOp, last: bool },
 }
 
 /// The order of a view with its last axis moved innermost.

@@ -7,8 +7,9 @@
 use super::PassError;
 use super::arithmetic::{arithmetic, function};
 use super::program::{Builder, Program, Work};
-use crate::graph::{Graph, Node, Op, ValueId};
-use eyelet::pack::{BinaryOp, LrnParams, ReduceOp};
+use crate::graph::{Constant, Graph, Node, Op, ValueId};
+use eyelet::pack::{BinaryOp, LrnParams, ReduceOp, WordOp};
+use std::sync::Arc;
 
 /// Fuses a graph.
 pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
@@ -30,7 +31,11 @@ pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
 fn check_constants(builder: &Builder) -> Result<(), PassError> {
     for item in builder.items.iter().flatten() {
         let constants = item.inputs.iter().filter(|&&v| builder.constant(v).is_some()).count();
-        let allowed = matches!(item.work, Work::Binary { .. }) as usize;
+        let allowed = match item.work {
+            Work::Binary { .. } | Work::Words { .. } => 1,
+            Work::Where => 2,
+            _ => 0,
+        };
         if constants > allowed {
             return Err(PassError::Unsupported {
                 node: item.name.clone(),
@@ -75,6 +80,18 @@ impl Builder {
         match &node.op {
             Op::Conv { window, groups } => self.conv(node, window, *groups)?,
             Op::BatchNorm { epsilon } => self.batch_norm(node, *epsilon)?,
+            Op::Words(op) => {
+                let operands: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+                self.push(name, Work::Words { op: *op }, &operands, &[y]);
+            }
+            Op::Where => {
+                let operands = [x, input(node, 1)?, input(node, 2)?];
+                self.push(name, Work::Where, &operands, &[y]);
+            }
+            Op::Fold { op, axes, keep, last } => {
+                let work = Work::Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last };
+                self.push(name, work, &[x], &[y]);
+            }
             Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, false),
             Op::RmsNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, true),
             Op::GroupNorm { groups, epsilon } => self.group_norm(node, *groups, *epsilon),
@@ -193,6 +210,9 @@ impl Builder {
             self.push(&node.name, Work::Concat { axis }, &operands, &[joined]);
         }
         if !constants.is_empty() {
+            if self.values[y].kind.is_integer() {
+                return self.add_words(&node.name, joined, constants, axis, y);
+            }
             let mut data = vec![0.0; shape.iter().product()];
             let inner: usize = shape[axis + 1..].iter().product();
             for (part, start) in constants {
@@ -205,6 +225,32 @@ impl Builder {
             let constant = self.new_constant(&node.name, &shape, data);
             self.binary(&node.name, BinaryOp::Add, joined, constant, y);
         }
+        Ok(())
+    }
+
+    /// Adds constant words to zeros of a concatenation, which begin there along its axis.
+    fn add_words(
+        &mut self,
+        name: &str,
+        joined: ValueId,
+        constants: Vec<(ValueId, usize)>,
+        axis: usize,
+        y: ValueId,
+    ) -> Result<(), PassError> {
+        let shape = self.shape(y).to_vec();
+        let mut data = vec![0; shape.iter().product()];
+        let inner: usize = shape[axis + 1..].iter().product();
+        for (part, start) in constants {
+            let Some(constant) = self.constant(part) else { continue };
+            let run = self.shape(part)[axis] * inner;
+            for i in 0..constant.len() {
+                let at = i / run * shape[axis] * inner + start * inner + i % run;
+                data[at] = constant.bits(i) as i32;
+            }
+        }
+        let constant = self.temporary(name, &shape);
+        self.values[constant].constant = Some(Constant::Words(Arc::new(data)));
+        self.push(name, Work::Words { op: WordOp::Add }, &[joined, constant], &[y]);
         Ok(())
     }
 }

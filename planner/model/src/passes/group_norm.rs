@@ -4,6 +4,7 @@
 //! What is found is one node over the image as it lies, which no copy rearranges.
 
 use crate::graph::{Constant, Graph, Op, Value, ValueId};
+use eyelet::pack::PortType;
 use std::sync::Arc;
 
 /// Joins reshaping, scale and shift to the group normalisations between them.
@@ -88,7 +89,12 @@ fn scaled(graph: &mut Graph, maker: &[Option<usize>], at: usize, which: usize) -
         return None;
     }
     let (name, constant) = (format!("{}/channels", node.name), Constant::Owned(Arc::new(data)));
-    graph.values.push(Value { name, shape: vec![channels], constant: Some(constant) });
+    graph.values.push(Value {
+        name,
+        shape: vec![channels],
+        kind: PortType::default(),
+        constant: Some(constant),
+    });
     inputs[which] = Some(graph.values.len() - 1);
     Some((op, inputs))
 }

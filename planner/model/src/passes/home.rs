@@ -26,11 +26,12 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
         let anywhere = match item.work {
             Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
+            Work::Words { .. } | Work::Where => true,
             Work::Pad { .. } | Work::Concat { .. } | Work::Resample(_) => true,
             Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
             // these choose the places of their rows themselves
             Work::Recurrent { .. } | Work::GridSample(_) => false,
-            Work::MatMul { .. } | Work::Reduce { .. } => false,
+            Work::MatMul { .. } | Work::Reduce { .. } | Work::Fold { .. } => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,
             Work::Reshape | Work::Expand | Work::Transpose { .. } => false,

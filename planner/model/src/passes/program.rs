@@ -4,7 +4,9 @@
 use super::PassError;
 use super::affine::Linear;
 use crate::graph::{Constant, Graph, Recurrence, Resampling, Sampling, Value, ValueId, Window};
-use eyelet::pack::{Activation, ActivationKind, BinaryOp, LrnParams, ReduceOp};
+use eyelet::pack::{
+    Activation, ActivationKind, BinaryOp, FoldOp, LrnParams, PortType, ReduceOp, WordOp,
+};
 use std::sync::Arc;
 
 /// A graph after fusion.
@@ -53,6 +55,19 @@ pub(super) enum Work {
     /// Arithmetic; one of the inputs may be a constant.
     Binary {
         op: BinaryOp,
+    },
+    /// An operation on words; one of two inputs may be a constant.
+    Words {
+        op: WordOp,
+    },
+    /// One of two inputs, as a third one says; some may be constants.
+    Where,
+    /// A reduction of words.
+    Fold {
+        op: FoldOp,
+        axes: Vec<usize>,
+        keep: bool,
+        last: bool,
     },
     /// Over one axis.
     Softmax {
@@ -184,7 +199,12 @@ impl Builder {
 
     /// A new value with one reader.
     pub fn temporary(&mut self, node: &str, shape: &[usize]) -> ValueId {
-        self.values.push(Value { name: node.into(), shape: shape.into(), constant: None });
+        self.values.push(Value {
+            name: node.into(),
+            shape: shape.into(),
+            kind: PortType::default(),
+            constant: None,
+        });
         self.producer.push(None);
         self.readers.push(1);
         self.values.len() - 1

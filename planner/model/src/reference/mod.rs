@@ -14,12 +14,14 @@ mod resample;
 #[cfg(test)]
 mod tests;
 mod window;
+mod words;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
 use eyelet::pack::ReduceOp;
 pub use pointwise::erf;
 use pointwise::outer;
 use std::borrow::Cow;
+pub use words::word;
 
 /// A tensor that is read.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +100,7 @@ pub fn widen(constant: &Constant) -> Vec<f64> {
         Constant::Raw(..) => {
             (0..constant.len()).map(|index| f64::from(constant.get(index))).collect()
         }
+        Constant::Words(data) => data.iter().map(|&word| f64::from(word)).collect(),
     }
 }
 
@@ -164,6 +167,9 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
             normalise::group_norm(f64::from(*epsilon), input(0), *groups, scale, shift)
         }
         Op::Take { axis } => layout::take(input(0), input(1), *axis),
+        Op::Words(op) => words::apply(*op, input(0), optional(1), out),
+        Op::Where => words::choose(input(0), input(1), input(2), out),
+        Op::Fold { op, axes, last, .. } => words::fold(*op, *last, input(0), axes),
         Op::Gather => layout::gather(input(0), input(1)),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }

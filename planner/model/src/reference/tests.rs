@@ -220,7 +220,12 @@ fn movement() {
 /// y = relu(x + c); the graph's outputs are y, x and c.
 #[test]
 fn a_graph_runs() {
-    let value = |name: &str, constant| Value { name: name.into(), shape: vec![2], constant };
+    let value = |name: &str, constant| Value {
+        name: name.into(),
+        shape: vec![2],
+        kind: Default::default(),
+        constant,
+    };
     let constant = Constant::Owned(Arc::new(vec![1.0, -5.0]));
     let node = |op, inputs: &[usize], output| Node {
         name: "node".into(),

@@ -89,7 +89,8 @@ pub fn network(isa: Isa, rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) 
     let mut b = Builder { network, rows: rng.random_range(1..6) };
     let width = |rng: &mut ChaCha8Rng| rng.random_range(1..5) * 24;
     let mut now = b.fresh(width(rng));
-    let port = |tensor| Port { name: "port".into(), tensor, shape: vec![1] };
+    let port =
+        |tensor| Port { name: "port".into(), tensor, kind: Default::default(), shape: vec![1] };
     b.network.inputs.push(port(now));
     while b.network.layers.len() < layers {
         match rng.random_range(0..6) {

@@ -9,6 +9,7 @@ pub use attention::attention;
 pub use random::{Draw, grown};
 
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
+use eyelet::pack::PortType;
 use std::sync::Arc;
 
 /// A graph under construction; every value that is passed to `output` is one.
@@ -35,6 +36,7 @@ impl Net {
         self.graph.values.push(Value {
             name: format!("v{}", self.graph.values.len()),
             shape: shape.to_vec(),
+            kind: PortType::default(),
             constant: constant.map(|data| Constant::Owned(Arc::new(data))),
         });
         self.graph.values.len() - 1

@@ -47,6 +47,9 @@ pub(super) fn fill(
     let body = start(dense, &channels, nr, panel);
     match &dense.data {
         Constant::Owned(data) => fill_body(dense, &channels, width, body, data, |&value| value),
+        Constant::Words(data) => {
+            fill_body(dense, &channels, width, body, data, |&value| value as f32);
+        }
         Constant::Raw(bytes, Encoding::F32) => {
             let words = bytes.as_chunks::<4>().0;
             fill_body(dense, &channels, width, body, words, |&word| f32::from_le_bytes(word));

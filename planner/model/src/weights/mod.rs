@@ -139,7 +139,7 @@ pub fn pack_panels(
             Weights::None => return Ok(0),
             Weights::Plain(constant) => {
                 let end = constant.len().min(panel.len());
-                (0..end).for_each(|i| panel[i] = constant.get(i).to_bits().to_le());
+                (0..end).for_each(|i| panel[i] = constant.bits(i).to_le());
             }
             Weights::Dense(dense) => {
                 fill(dense, dense.groups, [width, nr], index as usize, &mut panel);

@@ -196,7 +196,7 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
                 }
                 rowwise(input, output)?
             }
-            OpKind::Where if input.dims == output.dims => rowwise(input, output)?,
+            OpKind::Where | OpKind::Words if input.dims == output.dims => rowwise(input, output)?,
             OpKind::Copy => {
                 let rows = ops::row_unit(layer, output)?;
                 let written =

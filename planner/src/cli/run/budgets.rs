@@ -267,9 +267,7 @@ fn phase(
     give_back_code();
     for number in 1..=runs {
         for (index, input) in inputs.iter().enumerate() {
-            if let Some(floats) = model.input_mut(index) {
-                input.fill(floats)?;
-            }
+            input.write(model, index)?;
         }
         let start = Instant::now();
         let failed = |source| Error::Infer { path: args.pack.clone(), number, source };

@@ -2,7 +2,8 @@
 
 use super::super::Error;
 use super::super::pack_file::shape_of;
-use eyelet::pack::Port;
+use eyelet::executor::{Feed, Model};
+use eyelet::pack::{Port, PortType};
 use eyelet_planner::npy;
 use std::path::PathBuf;
 
@@ -40,8 +41,39 @@ impl Input {
             .collect())
     }
 
-    /// Writes it.
-    pub fn fill(&self, into: &mut [f32]) -> Result<(), Error> {
+    /// Writes it into the model's input of this number: integers and truth values as words.
+    pub fn write(&self, model: &mut Model<'_, '_, impl Feed>, index: usize) -> Result<(), Error> {
+        // Between two inferences, and with as many inputs as the model has, there is one.
+        let kind = model.inputs().get(index).map(Port::kind).unwrap_or_default();
+        if let Ok(words) = model.input_words_mut(index) {
+            return self.fill_words(kind, words);
+        }
+        model.input_mut(index).map_or(Ok(()), |floats| self.fill(floats))
+    }
+
+    fn fill_words(&self, kind: PortType, into: &mut [i32]) -> Result<(), Error> {
+        match self {
+            Self::Seeded(seed) => {
+                let mut floats = vec![0.0; into.len()];
+                seeded(*seed, &mut floats);
+                let (least, most) = kind.limits();
+                for (word, float) in into.iter_mut().zip(floats) {
+                    *word = match kind {
+                        PortType::Bool => (float > 0.0).into(),
+                        PortType::Uint8 => (float * 64.0 + 128.0) as i32,
+                        _ if least == 0 => (float as i32).abs(),
+                        _ => float as i32,
+                    }
+                    .clamp(least, most);
+                }
+                Ok(())
+            }
+            Self::File { path, name, shape } => npy::read_words_into(path, shape, kind, into)
+                .map_err(|source| Error::Input { name: name.clone(), source }),
+        }
+    }
+
+    fn fill(&self, into: &mut [f32]) -> Result<(), Error> {
         match self {
             Self::Seeded(seed) => {
                 seeded(*seed, into);

@@ -3,6 +3,7 @@
 use super::report::Tensor;
 use crate::cli::Error;
 use eyelet::executor::{Feed, Model};
+use eyelet::pack::Port;
 use eyelet::pack::crc32c::crc32c;
 use eyelet_planner::npy;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +32,11 @@ pub fn decide(folder: &Path, outputs: &mut [Tensor]) -> Result<(), Error> {
 /// Writes the outputs to their files.
 pub fn write(model: &mut Model<'_, '_, impl Feed>, outputs: &[Tensor]) -> Result<(), Error> {
     for (index, tensor) in outputs.iter().enumerate() {
-        if let (Some(path), Some(floats)) = (&tensor.file, model.output(index)) {
+        let Some(path) = &tensor.file else { continue };
+        let kind = model.outputs().get(index).map(Port::kind).unwrap_or_default();
+        if let Ok(words) = model.output_words(index) {
+            npy::write_words(path, &tensor.shape, kind, words)?;
+        } else if let Ok(floats) = model.output(index) {
             npy::write(path, &tensor.shape, floats)?;
         }
     }

@@ -210,10 +210,7 @@ fn measure(
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {
-            // Between two inferences, and with as many inputs as the model has, there is one.
-            if let Some(floats) = model.input_mut(index) {
-                input.fill(floats)?;
-            }
+            input.write(model, index)?;
         }
         let start = Instant::now();
         let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
@@ -261,8 +258,10 @@ fn measure(
 pub(super) fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
     let mut digest = Digest::default();
     for index in 0..model.outputs().len() {
-        if let Some(floats) = model.output(index) {
+        if let Ok(floats) = model.output(index) {
             digest.add(floats);
+        } else if let Ok(words) = model.output_words(index) {
+            digest.add(bytemuck::cast_slice(words));
         }
     }
     digest

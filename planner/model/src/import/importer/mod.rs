@@ -98,7 +98,9 @@ impl<'a> Importer<'a> {
         let mut outputs = vec![];
         for output in &graph.output {
             match self.output(&output.name) {
-                Ok(value) => outputs.extend(value.map(|value| (output.name.clone(), value))),
+                Ok(value) => outputs.extend(
+                    value.map(|(value, kind)| (output.name.clone(), value, types::port_type(kind))),
+                ),
                 Err(problem) => self.problems.push(problem),
             }
         }
@@ -110,27 +112,24 @@ impl<'a> Importer<'a> {
         Ok(graph)
     }
 
-    /// The value of an output, unless it is unknown. Integers are given as floats that are equal.
-    fn output(&mut self, name: &'a str) -> Result<Option<ValueId>, ImportError> {
+    /// The value of an output, unless it is unknown, and its type.
+    fn output(&mut self, name: &'a str) -> Result<Option<(ValueId, DataType)>, ImportError> {
         let problem = |problem| ImportError::Output { output: name.into(), problem };
-        let value = match self.lookup(name, || format!("output `{name}`")) {
+        let (value, kind) = match self.lookup(name, || format!("output `{name}`")) {
             Given::Absent | Given::Unknown => return Ok(None),
             Given::Sequence(_) => return Err(problem(of_sequence())),
-            Given::Known(Operand::Float(_, value) | Operand::Whole(_, value)) => value,
+            Given::Known(Operand::Float(kind, value) | Operand::Whole(kind, value)) => {
+                (value, kind)
+            }
             Given::Known(Operand::Integer(kind, array)) => {
-                let floats = array.map(|bits| types::float_of(kind, bits, DataType::Float));
-                let integers = array.data.iter().map(|&bits| types::wide(kind, bits));
-                let mut pairs = integers.zip(&floats.data);
-                if let Some((given, _)) = pairs.find(|&(given, &float)| float as i128 != given) {
-                    return Err(problem(NodeProblem::Integer { given }));
-                }
-                self.builder.constant(name.into(), DataType::Float, floats)
+                let value = self.builder.words(name.into(), kind, &array);
+                (value.map_err(problem)?, kind)
             }
         };
         self.builder.check_range(&[Some(value)]).map_err(problem)?;
         let shape = self.builder.shape(value);
         match builder::check_flowing(shape) {
-            Ok(()) => Ok(Some(value)),
+            Ok(()) => Ok(Some((value, kind))),
             Err(problem) => {
                 let (port, name, shape) = ("output", name.into(), shape.to_vec());
                 Err(ImportError::PortShape { port, name, shape, problem })
@@ -152,8 +151,8 @@ impl<'a> Importer<'a> {
         let tensor = input.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref());
         let tensor = tensor.ok_or_else(|| ImportError::NoTensor { input: name() })?;
         let kind = DataType::try_from(tensor.elem_type).unwrap_or(DataType::Undefined);
-        let whole = types::is_index(kind);
-        if !whole && !types::is_float(kind) {
+        let whole = !types::is_float(kind);
+        if matches!(kind, DataType::Undefined | DataType::String) {
             let given = types::type_name(tensor.elem_type);
             return Err(ImportError::InputType { input: name(), given });
         }
@@ -171,6 +170,7 @@ impl<'a> Importer<'a> {
             problem,
         })?;
         let value = self.builder.value(name(), shape, None);
+        self.builder.graph.values[value].kind = types::port_type(kind);
         self.builder.graph.inputs.push(value);
         if kind == DataType::Double {
             self.builder.doubles.push(format!("input `{}`", input.name));
@@ -241,7 +241,7 @@ impl<'a> Importer<'a> {
             self.adapt(own.as_ref().unwrap_or(proto), name, &mut inputs)?;
         }
         let scope = self.scopes.last().expect("the model's graph is always there");
-        let made = translate(&mut Context {
+        let mut context = Context {
             proto: own.as_ref().unwrap_or(proto),
             name,
             prefix: &scope.prefix,
@@ -249,7 +249,8 @@ impl<'a> Importer<'a> {
             inputs,
             builder: &mut self.builder,
             external: &mut self.external,
-        })?;
+        };
+        let made = ops::translate(&mut context, translate)?;
         made.iter().for_each(|operand| self.builder.hold(operand));
         Ok(made.into_iter().map(Given::Known).collect())
     }

@@ -5,23 +5,26 @@ use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
-use super::super::types::{self, float_of, is_float, is_index, name, truncated, wide, wrap};
+use super::super::types::{self, float_of, is_float, name, truncated, wide, wrap};
 use super::folded::only_folded;
 use crate::graph::ValueId;
 
+/// The type that a cast is to.
+pub(super) fn target(cx: &Context<'_, '_>) -> Result<DataType, NodeProblem> {
+    if cx.proto.op_type == "CastLike" {
+        return Ok(cx.input(1, "target_type")?.kind());
+    }
+    let given = i32::try_from(cx.attributes().int_or("to", 0)?).unwrap_or(0);
+    let known = DataType::try_from(given).ok();
+    let known = known.filter(|to| !matches!(to, DataType::Undefined | DataType::String));
+    known.ok_or_else(|| {
+        let reason = format!("is {}; export the model in float", types::type_name(given));
+        NodeProblem::attribute("to", reason)
+    })
+}
+
 pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let to = match cx.proto.op_type.as_str() {
-        "CastLike" => cx.input(1, "target_type")?.kind(),
-        _ => {
-            let given = i32::try_from(cx.attributes().int_or("to", 0)?).unwrap_or(0);
-            let known = DataType::try_from(given).ok();
-            let known = known.filter(|to| !matches!(to, DataType::Undefined | DataType::String));
-            known.ok_or_else(|| {
-                let reason = format!("is {}; export the model in float", types::type_name(given));
-                NodeProblem::attribute("to", reason)
-            })?
-        }
-    };
+    let to = target(cx)?;
     match cx.input(0, "input")? {
         operand if operand.kind() == to => Ok(vec![operand]),
         Operand::Float(from, value) => {
@@ -36,9 +39,7 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
                 ))),
             }
         }
-        // exact up to 2²⁴
-        Operand::Whole(_, value) if is_float(to) => Ok(vec![Operand::Float(to, value)]),
-        Operand::Whole(_, value) if is_index(to) => Ok(vec![Operand::Whole(to, value)]),
+        // What flows to or from integers is another's.
         Operand::Whole(..) => Err(only_folded()),
         Operand::Integer(from, array) => {
             cx.charge_for(&array.shape, size_of::<f64>() + size_of::<f32>())?;

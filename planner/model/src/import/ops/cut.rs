@@ -9,7 +9,7 @@ use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::resize::resampled;
-use super::whole;
+use super::words::refused;
 use crate::graph::{Op, Resampling, ValueId};
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ pub(super) fn split(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         let shape = part(size);
         let (starts_of, extents) = (&starts[..], shape.clone());
         let movement = Movement::Slice { starts: starts_of, steps: &steps, extents };
-        parts.push(cx.moved(index, &data, &movement, &shape)?.ok_or_else(whole)?);
+        parts.push(cx.moved(index, &data, &movement, &shape)?.ok_or_else(|| refused(data.kind()))?);
         starts[axis] += size;
     }
     Ok(parts)
@@ -153,7 +153,7 @@ pub(super) fn slice(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
     if let Some(folded) = cx.moved(0, &data, &movement, &extents)? {
         return Ok(vec![folded]);
     }
-    let Operand::Float(_, value) = data else { return Err(whole()) };
+    let Operand::Float(_, value) = data else { return Err(refused(data.kind())) };
     let backwards: Vec<Resampling> = (0..shape.len())
         .filter(|&axis| steps[axis] < 0)
         .map(|axis| {
@@ -211,7 +211,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     if let Some(folded) = cx.moved(0, &data, &movement, &gathered)? {
         return Ok(vec![folded]);
     }
-    let Operand::Float(_, value) = data else { return Err(whole()) };
+    let Operand::Float(_, value) = data else { return Err(refused(data.kind())) };
     let step = match indices.data[..] {
         [first, second, ..] => second.saturating_sub(first),
         _ => 1,

@@ -40,7 +40,7 @@ pub(super) fn operands(
         match operand {
             Operand::Float(_, value) => floats.push(value),
             Operand::Integer(_, array) => integers.push(array),
-            Operand::Whole(..) => return Err(super::whole()),
+            Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
         }
     }
     Ok(match floats.is_empty() {
@@ -278,7 +278,7 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
             };
             Ok(cx.folded(kind, array.map(function)))
         }
-        Operand::Whole(..) => Err(super::whole()),
+        Operand::Whole(kind, _) => Err(super::words::refused(kind)),
     }
 }
 
@@ -318,7 +318,7 @@ pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         Operand::Integer(kind, array) => {
             array.map(|value| types::float_of(kind, value, DataType::Double))
         }
-        Operand::Whole(..) => return Err(super::whole()),
+        Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
     };
     let (kind, base) = match cx.input(0, "base")? {
         Operand::Float(kind, value) => match cx.builder.array(value)? {
@@ -328,7 +328,7 @@ pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         Operand::Integer(kind, array) => {
             (kind, array.map(|value| types::float_of(kind, value, DataType::Double)))
         }
-        Operand::Whole(..) => return Err(super::whole()),
+        Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
     };
     let shape = common(&base.shape, &exponent.shape)?;
     cx.charge_for(&shape, size_of::<f64>() + size_of::<f32>())?;
@@ -416,6 +416,8 @@ pub(super) fn reduce(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             let result = numbers.reduce(&axes, start, function).map(|value| wrap(kind, value));
             vec![Operand::integers(kind, result.reshape(reduced))]
         }
-        Operand::Float(..) | Operand::Whole(..) => return Err(super::whole()),
+        Operand::Float(kind, _) | Operand::Whole(kind, _) => {
+            return Err(super::words::refused(kind));
+        }
     })
 }

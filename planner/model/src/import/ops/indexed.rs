@@ -7,7 +7,7 @@ use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::types::{is_float, wide, wrap};
 use super::serve::int;
-use super::whole;
+use super::words::refused;
 use std::rc::Rc;
 
 /// A row number that counts from either end.
@@ -258,7 +258,7 @@ fn combined(
     }
     let kind = data.kind();
     if !is_float(kind) {
-        return Err(whole());
+        return Err(refused(kind));
     }
     let name = format!("{}/neutral", cx.name);
     let row = Array { shape: vec![1, width], data: vec![neutral; width] };

@@ -7,7 +7,7 @@ use super::super::builder::{MOST_LISTED, Operand};
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
 use super::elementwise::{Operands, operands};
-use super::whole;
+use super::words::refused;
 use crate::graph::Op;
 
 /// Gives an operand another shape of as many elements.
@@ -27,10 +27,7 @@ fn reshaped(
     }
     match operand {
         Operand::Float(_, value) => cx.emit(Op::Reshape, vec![Some(value)], shape),
-        Operand::Whole(kind, value) => {
-            let whole = cx.helper("whole", Op::Reshape, vec![Some(value)], shape)?;
-            Ok(vec![Operand::Whole(kind, whole)])
-        }
+        Operand::Whole(kind, _) => Err(refused(kind)),
         Operand::Integer(kind, array) => {
             cx.charge(&shape)?;
             Ok(vec![Operand::integers(kind, array.reshape(shape))])
@@ -143,7 +140,7 @@ pub(super) fn transpose(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
     if let Some(folded) = cx.moved(0, &data, &Movement::Transpose(&perm), &moved)? {
         return Ok(vec![folded]);
     }
-    let Operand::Float(_, value) = data else { return Err(whole()) };
+    let Operand::Float(_, value) = data else { return Err(refused(data.kind())) };
     cx.emit(Op::Transpose { perm }, vec![Some(value)], moved)
 }
 

@@ -26,6 +26,7 @@ mod serve;
 mod signal;
 mod sorted;
 mod transposed;
+mod words;
 
 use super::array::Array;
 use super::builder::{Builder, Operand};
@@ -235,14 +236,21 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "HammingWindow" => |cx| signal::window(cx, &[25.0 / 46.0, -21.0 / 46.0]),
         "BlackmanWindow" => |cx| signal::window(cx, &[0.42, -0.5, 0.08]),
         "AffineGrid" => signal::affine_grid,
+        "ArgMax" | "ArgMin" => words::only_flowing,
 
         other => return Err(NodeProblem::unsupported(advice(other))),
     })
 }
 
-/// Integers of an input can be looked up in a table, and little else.
-fn whole() -> NodeProblem {
-    NodeProblem::unsupported("integers of an input can only be reshaped, cast, and used as indices")
+/// Translates a node, by what words need where it reads or makes them.
+pub(super) fn translate(
+    cx: &mut Context<'_, '_>,
+    other: Translate,
+) -> Result<Vec<Operand>, NodeProblem> {
+    match words::translate(cx, other)? {
+        Some(made) => Ok(made),
+        None => other(cx),
+    }
 }
 
 /// Over which axes a reduction goes, and the shape that it leaves.

@@ -183,6 +183,8 @@ impl Machine<'_> {
             OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
             OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
             OpKind::Take => self.take(&layer, inputs, &output, &packed),
+            OpKind::Words => self.words(index, inputs, &output, &packed),
+            OpKind::Fold => self.fold(&params(&layer), &x.unwrap(), &output),
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
         };
         for (i, value) in indices(output.dims).zip(result) {
@@ -328,6 +330,58 @@ impl Machine<'_> {
         result.collect()
     }
 
+    fn words(
+        &self,
+        index: usize,
+        inputs: [Option<Tensor>; INPUTS],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let p: WordsParams = params(&self.network.layers[index]);
+        let op = WordOp::from_code(p.op).unwrap();
+        let floats =
+            matches!(op, WordOp::EqualFloats | WordOp::LessFloats | WordOp::LessOrEqualFloats);
+        let operand = |which: usize, i: [usize; 4]| match &inputs[which] {
+            Some(tensor) => self.read(tensor, i),
+            None if op.operands() == 1 => 0.0,
+            None => {
+                let dims = p.extents[which];
+                let held = Tensor { dims, pitch: dims[3], ..Tensor::default() };
+                let bits = (packed[at(&held, i)] as f32).to_bits();
+                if floats { packed[at(&held, i)] } else { f64::from(bits as i32) }
+            }
+        };
+        let result = indices(output.dims);
+        result.map(|i| crate::reference::word(op, operand(0, i), operand(1, i))).collect()
+    }
+
+    fn fold(&self, p: &FoldParams, x: &Tensor, output: &Tensor) -> Vec<f64> {
+        let [reduce, inner] = [p.reduce, p.inner].map(|extent| extent as usize);
+        let data: Vec<f64> = indices(x.dims).map(|i| self.read(x, i)).collect();
+        let result = (0..indices(output.dims).count()).map(|at| {
+            let part: Vec<f64> =
+                (0..reduce).map(|k| data[(at / inner * reduce + k) * inner + at % inner]).collect();
+            let best = |better: fn(f64, f64) -> bool| {
+                (0..reduce).reduce(|best, k| if better(part[k], part[best]) { k } else { best })
+            };
+            match FoldOp::from_code(p.op).unwrap() {
+                FoldOp::Sum => part.iter().sum(),
+                FoldOp::Product => part.iter().product(),
+                FoldOp::Min => part.iter().copied().fold(f64::INFINITY, f64::min),
+                FoldOp::Max => part.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                FoldOp::ArgMin | FoldOp::ArgMinWord if p.last == 1 => {
+                    best(|x, y| x <= y).unwrap() as f64
+                }
+                FoldOp::ArgMin | FoldOp::ArgMinWord => best(|x, y| x < y).unwrap() as f64,
+                FoldOp::ArgMax | FoldOp::ArgMaxWord if p.last == 1 => {
+                    best(|x, y| x >= y).unwrap() as f64
+                }
+                FoldOp::ArgMax | FoldOp::ArgMaxWord => best(|x, y| x > y).unwrap() as f64,
+            }
+        });
+        result.collect()
+    }
+
     fn choose(
         &self,
         p: &WhereParams,
@@ -336,6 +390,7 @@ impl Machine<'_> {
         packed: &[f64],
     ) -> Vec<f64> {
         let mut start = 0;
+        // The branches of these tests are floats.
         let constants = [0, 1, 2].map(|which| {
             let dims = p.extents[which];
             let held = Tensor { offset: start, dims, pitch: dims[3], ..Tensor::default() };
@@ -345,6 +400,7 @@ impl Machine<'_> {
         });
         let operand = |which: usize, i: [usize; 4]| match &inputs[which] {
             Some(tensor) => self.read(tensor, i),
+            None if which == 0 => f64::from((packed[at(&constants[0], i)] as f32).to_bits()),
             None => packed[at(&constants[which], i)],
         };
         let result = indices(output.dims)
@@ -410,7 +466,10 @@ impl Machine<'_> {
         let rows: Vec<[usize; 4]> = indices(data.dims).step_by(data.cols() as usize).collect();
         let named: Vec<f64> = match inputs[1] {
             Some(tensor) => indices(tensor.dims).map(|i| self.read(&tensor, i)).collect(),
-            None => packed[..output.rows() as usize].to_vec(),
+            None => {
+                let words = packed[..output.rows() as usize].iter();
+                words.map(|word| f64::from((*word as f32).to_bits() as i32)).collect()
+            }
         };
         let result = indices(output.dims).enumerate().map(|(at, i)| {
             let row = rows[named[at / output.dims[3] as usize] as usize];

@@ -51,9 +51,14 @@ impl Class {
             Some(OpKind::MatMul | OpKind::Recurrent) => Class::MatMul,
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
-            Some(OpKind::LayerNorm | OpKind::Gather | OpKind::Where | OpKind::Take) => {
-                Class::Elementwise
-            }
+            Some(
+                OpKind::LayerNorm
+                | OpKind::Gather
+                | OpKind::Where
+                | OpKind::Words
+                | OpKind::Fold
+                | OpKind::Take,
+            ) => Class::Elementwise,
             Some(OpKind::Resample | OpKind::GridSample) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
