@@ -24,6 +24,11 @@ EYELET_INLINE vec map_swish(vec x, vec alpha, vec beta)
     (void)beta;
     return swish(x, alpha);
 }
+EYELET_INLINE vec map_quantise(vec x, vec alpha, vec beta) { return quantise(x, alpha, beta); }
+EYELET_INLINE vec map_fake_quantise(vec x, vec alpha, vec beta)
+{
+    return mul(quantise(x, alpha, beta), alpha);
+}
 EYELET_INLINE vec map_above(vec x, vec alpha, vec beta)
 {
     (void)beta;
@@ -109,6 +114,8 @@ EYELET_INLINE void elementwise_map(const struct eyelet_map *t)
     case EYELET_SOFTSIGN: map_rows(t, map_softsign); break;
     case EYELET_SHRINK: map_rows(t, map_shrink); break;
     case EYELET_THRESHOLDED_RELU: map_rows(t, map_above); break;
+    case EYELET_QUANTISE: map_rows(t, map_quantise); break;
+    case EYELET_FAKE_QUANTISE: map_rows(t, map_fake_quantise); break;
     }
 }
 

@@ -46,7 +46,9 @@ enum eyelet_function {
     EYELET_SOFTSIGN = 23,
     EYELET_SHRINK = 24,
     EYELET_THRESHOLDED_RELU = 25,
-    /* Functions after these are the portable kernels' alone. */
+    /* Functions from here to 36 are the portable kernels' alone. */
+    EYELET_QUANTISE = 37,
+    EYELET_FAKE_QUANTISE = 38,
 };
 
 struct eyelet_binary {

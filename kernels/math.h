@@ -194,6 +194,13 @@ EYELET_INLINE vec whole_below(vec x)
     return choose(less(x, rounded), sub(rounded, all(1.0f)), rounded);
 }
 
+EYELET_INLINE vec quantise(vec x, vec step, vec bounds)
+{
+    const vec low = whole_below(mul(bounds, all(1.0f / 256.0f)));
+    const vec high = add(low, sub(bounds, mul(low, all(256.0f))));
+    return sub(add(clamp(over(x, step), low, high), all(EYELET_ROUND)), all(EYELET_ROUND));
+}
+
 EYELET_INLINE vec whole_above(vec x) { return negative(whole_below(negative(x))); }
 
 EYELET_INLINE vec sign_of(vec x)

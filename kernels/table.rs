@@ -45,7 +45,7 @@ pub use crate::pack::Isa;
 pub use super::portable::winograd::kept;
 
 /// A weight of 16 bits as a float.
-pub use super::portable::widen::{bf16, f16};
+pub use super::portable::widen::{bf16, dequantised, f16};
 
 /// The square root of one float, correctly rounded.
 pub use super::portable::math::sqrt;

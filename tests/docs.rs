@@ -71,8 +71,12 @@ fn codes_of_functions_and_arithmetic() {
         let actual = names.iter().enumerate().map(|(code, name)| (code as u32, &name[..]));
         assert_eq!(stated, actual.collect::<Vec<_>>());
     };
-    let starts =
-        ["Functions (the activation of a layer):", "Of Unary layers also:", "on processors:"];
+    let starts = [
+        "Functions (the activation of a layer):",
+        "Of Unary layers also:",
+        "on processors:",
+        "Of all layers again:",
+    ];
     listed(&starts, ActivationKind::ALL.map(|kind| format!("{kind:?}")).to_vec());
     let starts = ["Arithmetic (`BinaryParams.op`):", "Arithmetic on processors:"];
     listed(&starts, BinaryOp::ALL.map(|op| format!("{op:?}")).to_vec());

@@ -43,6 +43,8 @@ template <int N> EYELET_INLINE void activate(const Activation &a, float (&v)[N])
     case EYELET_SOFTPLUS: each<map_softplus>(a, v); break;
     case EYELET_MISH: each<map_mish>(a, v); break;
     case EYELET_SWISH: each<map_swish>(a, v); break;
+    case EYELET_QUANTISE: each<map_quantise>(a, v); break;
+    case EYELET_FAKE_QUANTISE: each<map_fake_quantise>(a, v); break;
     }
 }
 

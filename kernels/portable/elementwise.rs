@@ -37,6 +37,8 @@ pub fn map(function: ActivationKind, x: f32, alpha: f32, beta: f32) -> f32 {
         ActivationKind::Softsign => math::softsign(x),
         ActivationKind::Shrink => math::shrink(x, alpha, beta),
         ActivationKind::ThresholdedRelu => math::above(x, alpha),
+        ActivationKind::Quantise => math::quantise(x, alpha, beta),
+        ActivationKind::FakeQuantise => math::quantise(x, alpha, beta) * alpha,
         ActivationKind::Sin => wide::sin(x),
         ActivationKind::Cos => wide::cos(x),
         ActivationKind::Tan => wide::tan(x),

@@ -95,6 +95,15 @@ fn exp_minus_one(y: f32) -> f32 {
     fma(exp_minus_one_near_zero(r), power, power - 1.0)
 }
 
+/// The nearest whole number to x/scale, of two the even one, within bounds: the lower one times 256,
+/// plus what the upper one is more.
+#[inline(always)]
+pub fn quantise(x: f32, scale: f32, bounds: f32) -> f32 {
+    let low = floor(bounds * (1.0 / 256.0));
+    let high = low + (bounds - low * 256.0);
+    (clamp(x / scale, low, high) + ROUND) - ROUND
+}
+
 /// 1 / (1 + e⁻ˣ), from the exponential that does not overflow.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {

@@ -1,4 +1,4 @@
-//! Weights of 16 bits as floats, which have a value for each of theirs.
+//! Weights of 16 and 8 bits as floats.
 
 /// A number of IEEE 754's binary16. NaNs become quiet, as processors make them.
 pub fn f16(bits: u16) -> f32 {
@@ -18,4 +18,10 @@ pub fn f16(bits: u16) -> f32 {
 /// The upper half of a float.
 pub fn bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
+}
+
+/// A weight of 8 bits: its difference to the channel's zero, which is exact, times the channel's
+/// scale.
+pub fn dequantised(bits: i8, zero: i8, scale: f32) -> f32 {
+    (i32::from(bits) - i32::from(zero)) as f32 * scale
 }

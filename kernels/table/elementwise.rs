@@ -304,6 +304,40 @@ mod tests {
         }
     }
 
+    /// Against integers: quotients as floats have them, half-way to the even one, cut at the bounds.
+    #[test]
+    fn quantisation_is_exact() {
+        for scale in [1.0, 0.25, 0.1, 0.0173, 3.3e-5, 1e-30, 77.7] {
+            for [low, high] in [[-128, 127], [0, 255], [-255, 0], [-3, 200], [5, 5], [-7, 9]] {
+                let near = (-1100..1100).flat_map(|at| {
+                    let x = at as f32 * 0.5 * scale;
+                    [x.next_down(), x, x.next_up()]
+                });
+                let x: Vec<f32> = near.chain([f32::MAX, f32::MIN, 1e9 * scale, -0.0]).collect();
+                let wanted = |fake: bool| {
+                    let whole = x.iter().map(move |x| {
+                        let quotient = f64::from(*x / scale);
+                        let whole = quotient.round_ties_even().clamp(-1e6, 1e6) as i32;
+                        whole.clamp(low, high)
+                    });
+                    let value = move |q: i32| if fake { q as f32 * scale } else { q as f32 };
+                    whole.map(value).collect::<Vec<f32>>()
+                };
+                let bounds = [low as i16, high as i16];
+                for (fake, kernels) in [false, true]
+                    .into_iter()
+                    .flat_map(|fake| available().into_iter().map(move |k| (fake, k)))
+                {
+                    let function = Activation::quantise(scale, bounds, fake);
+                    let mut out = x.clone();
+                    let cols = out.len();
+                    kernels.map(&function, MatMut::new(&mut out, 1, cols, cols).unwrap());
+                    assert_same(&out, &wanted(fake), &format!("{function:?} {}", kernels.name()));
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_clamp_of_every_value() {
         let (rows, cols) = (3, 45);

@@ -1,4 +1,4 @@
-//! Weights that are not stored as operators read them: panels of 16-bit weights, and panels of a
+//! Weights that are not stored as operators read them: panels of 16- or 8-bit weights, and those of a
 //! direct 3x3 convolution that a step computes by Winograd's algorithm
 //! ([`Step::algorithm`](crate::pack::Step)).
 //!
@@ -17,8 +17,9 @@
 //!   scratch for it. Where there is little, it makes weights of some input channels at a time
 //!   instead ([`Portions`](super::winograd::Portions)).
 //!
-//! Expanding is exact for 16-bit weights; transforms have one written order of operations. So
-//! results do not depend on the way, nor on slices or threads.
+//! Expanding is exact for 16-bit weights; those of 8 bits are scaled with one rounding, and
+//! transforms have one written order of operations. So results do not depend on the way, nor on
+//! slices or threads.
 
 mod panel;
 mod run;
@@ -98,6 +99,8 @@ pub(super) struct Expansion {
     /// As it is stored.
     encoding: Encoding,
     stored_bytes: usize,
+    /// Weights of an output.
+    k: usize,
     algorithm: u32,
     isa: Isa,
     way: Way,
@@ -121,7 +124,8 @@ impl Expansion {
         let way = Way::of(&problem.with(&plain), k);
         let encoding = layer.encoding().unwrap_or_default();
         let stored_bytes = layer.panel_bytes as usize;
-        Some(Self { plain, encoding, stored_bytes, algorithm: slice.algorithm(), isa, way })
+        let (k, algorithm) = (usize::try_from(k).ok()?, slice.algorithm());
+        Some(Self { plain, encoding, stored_bytes, k, algorithm, isa, way })
     }
 
     /// Computes a step.

@@ -294,7 +294,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     }
     let (output, last) = tensor(random, INPUTS as u32, shape.output)?;
     bytes[INPUTS] = last;
-    let encoding = if kind.has_panels() { Encoding::ALL[random.below(3)] } else { Encoding::F32 };
+    let encoding = if kind.has_panels() { Encoding::ALL[random.below(4)] } else { Encoding::F32 };
     let panel_bytes = match (kind, shape.k) {
         (OpKind::Take, Some(k)) => k.checked_mul(4)?.checked_next_multiple_of(32)?,
         (OpKind::LayerNorm, Some(k)) => (8 * k).next_multiple_of(32),

@@ -64,8 +64,6 @@ pub fn run(mut call: Call<'_>) {
     let device = device_for(call.device, out.rows() * out.cols());
     let panel = call.layer.panel_bytes as usize / 4;
     let encoding = call.layer.encoding().unwrap_or_default();
-    // Weights of a panel before the table's: its biases, which are floats.
-    let biases = nr * 4 / encoding.weight_bytes();
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let out = share.out.row_mut(row);
@@ -77,7 +75,7 @@ pub fn run(mut call: Call<'_>) {
             for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks_exact(panel)) {
                 let mut line = [0.0; MOST_LANES];
                 let line = &mut line[..nr];
-                call.kernels.widen(encoding, panel, biases + entry * width, line);
+                call.kernels.widen(encoding, panel, width, entry, line);
                 for ((out, x), bias) in out.iter_mut().zip(&*line).zip(panel) {
                     *out = *x + bias;
                 }

@@ -195,7 +195,7 @@ pub fn validate(
     check_inputs_at_most(layer, kind.inputs())?;
     let on_gpu = isa != Isa::Cuda || cuda::computes(kind);
     check(on_gpu, "operator on a GPU, which has no kernel for it,", layer.kind.into(), 0)?;
-    check_encoding(layer, kind)?;
+    check_encoding(layer, kind, isa)?;
     check_width(layer, kind, isa)?;
     match kind {
         OpKind::Pool => pool::validate(layer, inputs, output, isa),
@@ -358,12 +358,13 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 }
 
 /// Panels of output channels have an encoding, as floats they fit their field; nothing else has
-/// one.
-fn check_encoding(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
-    let last = Encoding::Bf16 as u64;
-    check(layer.encoding().is_some(), "encoding of the weights", layer.encoding.into(), last)?;
+/// one. GPUs have none of 8 bits.
+fn check_encoding(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
+    let last = if isa == Isa::Cuda { Encoding::Bf16 } else { Encoding::I8 } as u64;
+    let known = layer.encoding().is_some() && u64::from(layer.encoding) <= last;
+    check(known, "encoding of the weights", layer.encoding.into(), last)?;
     let plain = layer.encoding == Encoding::F32 as u32;
-    let ok = plain || kind.has_panels() && layer.panel_bytes <= u32::MAX / 2;
+    let ok = plain || kind.has_panels() && layer.panel_bytes <= u32::MAX / 4;
     check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
 }
 

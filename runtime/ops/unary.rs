@@ -70,6 +70,14 @@ mod tests {
                 0.5 * x * (1.0 + inner.tanh())
             }
             ActivationKind::Erf => erf(x),
+            ActivationKind::Quantise | ActivationKind::FakeQuantise => {
+                let low = (beta / 256.0).floor();
+                // Half a step off is a step off: the quotient is one of floats.
+                let quotient = f64::from(x as f32 / activation.alpha);
+                let whole = quotient.clamp(low, low + beta - low * 256.0).round_ties_even();
+                let fake = activation.kind == ActivationKind::FakeQuantise as u32;
+                if fake { whole * alpha } else { whole }
+            }
             ActivationKind::Sqrt => x.sqrt(),
             ActivationKind::Exp => x.exp(),
             ActivationKind::Elu => {
@@ -130,6 +138,8 @@ mod tests {
             4 => Activation { kind, alpha: 0.2, beta: 0.5 },
             13 => Activation { kind, alpha: 0.7, beta: 1.1 },
             24 => Activation { kind, alpha: 1.5, beta: 0.5 },
+            37 => Activation::quantise(0.03, [-17, 21], false),
+            38 => Activation::quantise(0.03, [0, 255], true),
             kind => Activation { kind, alpha: 0.1, beta: 0.0 },
         })
     }

@@ -92,6 +92,9 @@ impl OpKind {
 
 /// How the weights of panels are stored. Biases, at the head of a panel, are floats always. Codes
 /// are part of the format.
+///
+/// A panel of 8-bit weights has, after its biases, a scale (a float) and a zero (8 bits) for each
+/// channel.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encoding {
@@ -102,11 +105,17 @@ pub enum Encoding {
     F16 = 1,
     /// The upper half of a 32-bit float.
     Bf16 = 2,
+    /// Signed integers of 8 bits: of each its difference to the zero of its output channel, times
+    /// the channel's scale.
+    I8 = 3,
 }
 
 impl Encoding {
     /// All encodings.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::I8];
+
+    /// Those that GPUs read.
+    pub const OF_GPUS: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
 
     /// The encoding of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
@@ -119,6 +128,7 @@ impl Encoding {
             Self::F32 => "fp32",
             Self::F16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::I8 => "int8",
         }
     }
 
@@ -127,6 +137,16 @@ impl Encoding {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::I8 => 1,
+        }
+    }
+
+    /// Bytes of a panel before its weights, where kernels have `nr` channels: biases, and for 8
+    /// bits scales and zeros.
+    pub const fn head_bytes(self, nr: usize) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 4 * nr,
+            Self::I8 => 9 * nr,
         }
     }
 
@@ -137,7 +157,7 @@ impl Encoding {
         let beyond = nr.saturating_sub(width) as u64;
         let weights = k.checked_mul(width as u64)?.checked_add(beyond)?;
         let bytes = weights.checked_mul(self.weight_bytes() as u64)?;
-        bytes.checked_add(4 * nr as u64)?.checked_next_multiple_of(32)
+        bytes.checked_add(self.head_bytes(nr) as u64)?.checked_next_multiple_of(32)
     }
 }
 
@@ -283,11 +303,16 @@ pub enum ActivationKind {
     Acosh = 35,
     /// artanh x
     Atanh = 36,
+    /// The nearest whole number to x/alpha, of two the even one, within the bounds that beta states
+    /// ([`Activation::quantise`]); this and what follows are functions of layers of all operators.
+    Quantise = 37,
+    /// The same, times alpha.
+    FakeQuantise = 38,
 }
 
 impl ActivationKind {
     /// All functions, by their codes.
-    pub const ALL: [Self; 37] = {
+    pub const ALL: [Self; 39] = {
         use ActivationKind::*;
         [
             None,
@@ -327,17 +352,20 @@ impl ActivationKind {
             Asinh,
             Acosh,
             Atanh,
+            Quantise,
+            FakeQuantise,
         ]
     };
 
     /// Whether layers of all operators apply it to what they make.
     pub fn fuses(self) -> bool {
-        (self as u32) < Self::Log as u32
+        let code = self as u32;
+        code < Self::Log as u32 || code >= Self::Quantise as u32
     }
 
     /// Whether it is computed in double precision, by one element after the other.
     pub fn is_wide(self) -> bool {
-        self as u32 >= Self::Sin as u32
+        (Self::Sin as u32..=Self::Atanh as u32).contains(&(self as u32))
     }
 }
 
@@ -347,6 +375,15 @@ impl Activation {
     /// max(x, 0).
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
+
+    /// [`Quantise`](ActivationKind::Quantise), or with `fake` `FakeQuantise`: multiples of `scale`
+    /// from `low` to `high`, of which both are whole numbers, 255 apart at most, and 255 at most
+    /// from 0.
+    pub fn quantise(scale: f32, [low, high]: [i16; 2], fake: bool) -> Self {
+        let kind = if fake { ActivationKind::FakeQuantise } else { ActivationKind::Quantise };
+        let bounds = f32::from(low) * 256.0 + f32::from(high - low);
+        Self { kind: kind as u32, alpha: scale, beta: bounds }
+    }
 
     /// As kernels take it: of a clamp, a lower bound of zero is negative, an upper one positive,
     /// and one that is no number is none.

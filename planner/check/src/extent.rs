@@ -109,7 +109,7 @@ mod tests {
         fn steps_read_what_planners_think_they_read(
             kernel in [1u32..8, 1u32..8],
             channels in prop_oneof![1u32..40, 1000u32..1050, 1u32..5000],
-            (panels, first, encoding) in (1u32..5, 0u32..4, 0u32..2),
+            (panels, first, encoding) in (1u32..5, 0u32..4, 0u32..4),
             isa in prop::sample::select(vec![Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon]),
             narrow in prop::option::of(1u32..32),
         ) {

@@ -15,7 +15,7 @@ use crate::weights;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::cuda::conv;
-use eyelet::pack::{ConvParams, Layer, OpKind, WinogradParams, params, params_words};
+use eyelet::pack::{ConvParams, Encoding, Layer, OpKind, WinogradParams, params, params_words};
 
 /// Channels in and out, of a group, below which the transforms, which work on vectors of channels,
 /// are not worth it.
@@ -106,7 +106,9 @@ impl Algorithm {
                 let ones = [1; 2];
                 let square = p.kernel == [3; 2] && p.stride == ones && p.dilation == ones;
                 // Transformed, a panel must still fit its field.
-                let fits = layer.panel_bytes < u32::MAX / 4;
+                let plain =
+                    weights::panels(&network.weights[index], network.isa.panel(), Encoding::F32);
+                let fits = plain.bytes < u32::MAX as usize / 4;
                 let in_range = match &network.weights[index] {
                     Weights::Dense(dense) => dense.largest_sum() <= LARGEST_SUM,
                     _ => true,
@@ -153,8 +155,9 @@ impl Algorithm {
             }
         };
         layer.kind = kind as u32;
-        let encoding = layer.encoding().unwrap_or_default();
+        let encoding = weights::encoding(recipe, layer.encoding().unwrap_or_default(), network.isa);
         let panels = weights::panels(recipe, network.isa.panel(), encoding);
+        layer.encoding = encoding as u32;
         (layer.panels, layer.panel_bytes) = (panels.count as u32, panels.bytes as u32);
         layer.width = panels.width as u32;
     }

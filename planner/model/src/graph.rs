@@ -5,7 +5,7 @@
 //! pads, axes non-negative, defaults filled in).
 
 use bytes::Bytes;
-use eyelet::kernels::table::{bf16, f16};
+use eyelet::kernels::table::{bf16, dequantised, f16};
 use eyelet::pack::{Activation, Encoding, FoldOp, PortType, ReduceOp, WordOp};
 use std::sync::Arc;
 
@@ -52,6 +52,38 @@ pub enum Constant {
     Owned(Arc<Vec<f32>>),
     /// Integers and truth values.
     Words(Arc<Vec<i32>>),
+    /// Integers of 8 bits that stand for floats.
+    Quantised(Arc<Quantised>),
+}
+
+/// Integers of 8 bits that stand for floats: of each its difference to the zero of its channel, times the
+/// channel's scale, rounded once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantised {
+    /// Their bytes.
+    pub data: Bytes,
+    /// What is exclusive-ored to a byte to make it a signed one: 0x80 where the model's are unsigned.
+    pub flip: u8,
+    /// One for each channel.
+    pub scale: Vec<f32>,
+    /// As many, of signed bytes.
+    pub zero: Vec<i8>,
+    /// Elements from one channel to the next. After the last channel comes the first.
+    pub inner: usize,
+}
+
+impl Quantised {
+    /// The channel of an element.
+    pub fn channel(&self, index: usize) -> usize {
+        index / self.inner % self.scale.len()
+    }
+
+    /// Element `index`.
+    pub fn get(&self, index: usize) -> f32 {
+        let channel = self.channel(index);
+        let byte = (self.data[index] ^ self.flip) as i8;
+        dequantised(byte, self.zero[channel], self.scale[channel])
+    }
 }
 
 impl Constant {
@@ -60,6 +92,7 @@ impl Constant {
             Constant::Raw(bytes, encoding) => bytes.len() / encoding.weight_bytes(),
             Constant::Owned(data) => data.len(),
             Constant::Words(data) => data.len(),
+            Constant::Quantised(data) => data.data.len(),
         }
     }
 
@@ -73,8 +106,10 @@ impl Constant {
             Constant::Raw(bytes, Encoding::F32) => f32::from_le_bytes(bytes.as_chunks().0[index]),
             Constant::Raw(bytes, Encoding::F16) => f16(word(&bytes.as_chunks().0[index])),
             Constant::Raw(bytes, Encoding::Bf16) => bf16(word(&bytes.as_chunks().0[index])),
+            Constant::Raw(_, Encoding::I8) => unreachable!("integers have scales"),
             Constant::Owned(data) => data[index],
             Constant::Words(data) => data[index] as f32,
+            Constant::Quantised(data) => data.get(index),
         }
     }
 
@@ -89,7 +124,7 @@ impl Constant {
     /// All elements, copied.
     pub fn to_vec(&self) -> Vec<f32> {
         match self {
-            Constant::Raw(..) | Constant::Words(_) => {
+            Constant::Raw(..) | Constant::Quantised(_) | Constant::Words(_) => {
                 (0..self.len()).map(|index| self.get(index)).collect()
             }
             Constant::Owned(data) => data.to_vec(),
@@ -287,6 +322,14 @@ pub enum Op {
     /// x above alpha, 0 elsewhere
     ThresholdedRelu {
         alpha: f32,
+    },
+    /// The nearest whole number to x/scale, of two the even one, from low to high; these are 255 apart at most,
+    /// and 255 at most from 0. If fake, times scale.
+    Quantise {
+        scale: f32,
+        low: i16,
+        high: i16,
+        fake: bool,
     },
     Sin,
     Cos,

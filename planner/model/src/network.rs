@@ -4,7 +4,7 @@
 //! buffers (activations with a place in the arena), tensors (views of them), layers in execution
 //! order. Beside them stand the recipes by which weights are packed, lazily, when the pack is written.
 
-use crate::graph::Constant;
+use crate::graph::{Constant, Quantised};
 use eyelet::kernels::Isa;
 use eyelet::pack::{Buffer, Layer, PortType, Tensor};
 use std::sync::{Arc, OnceLock};
@@ -93,6 +93,30 @@ impl Dense {
     /// Offset within an output channel of the weight that is packed as number `k`.
     pub fn offset(&self, k: usize) -> usize {
         self.order.as_ref().map_or(k, |order| order[k] as usize) * self.col
+    }
+
+    /// Whether each output channel's weights are of one channel of quantised ones.
+    pub fn is_by_channel(&self, data: &Quantised) -> bool {
+        let channels = data.scale.len();
+        let within = |k: usize| (self.offset(k) / data.inner).is_multiple_of(channels);
+        channels == 1 || self.row.is_multiple_of(data.inner) && (0..self.k).all(within)
+    }
+
+    /// Scale and zero of every output channel's weights, if these are integers of 8 bits in the model and can be
+    /// stored so: not where scales are so small that weights were closer to zero than any normal number.
+    pub fn scales(&self) -> Option<(Vec<f32>, Vec<i8>)> {
+        let Constant::Quantised(data) = &self.data else { return None };
+        if !self.is_by_channel(data) {
+            return None;
+        }
+        let channel = |output: usize| data.channel(output * self.row);
+        let scale = |output: usize| match &self.scale {
+            Some(by) => data.scale[channel(output)] * by[output],
+            None => data.scale[channel(output)],
+        };
+        let scales: Vec<f32> = (0..self.out_channels).map(scale).collect();
+        let usable = scales.iter().all(|scale| *scale == 0.0 || scale.is_normal());
+        usable.then(|| (scales, (0..self.out_channels).map(|o| data.zero[channel(o)]).collect()))
     }
 
     /// The sum of the magnitudes of an output channel's weights, of the channel where it is largest: times the largest

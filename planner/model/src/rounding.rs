@@ -1,8 +1,8 @@
-//! What rounding weights to 16 bits does to a network's outputs, measured: layer after layer, on random inputs,
-//! once with the weights as they are stored and once with the same as fp32. Everything else is alike, the
+//! What rounding weights to 16 or 8 bits does to a network's outputs, measured: layer after layer, on random inputs,
+//! once with the weights as they are stored and once as fp32, from the recipes that they had before. Everything else is alike, the
 //! algorithms of the layers too. Needs memory for activations and a few panels of weights.
 
-use crate::network::Network;
+use crate::network::{Network, Weights};
 use crate::weights::{Overflow, pack_panels, panels};
 use bytemuck::{Pod, Zeroable};
 use eyelet::device::Inline;
@@ -23,11 +23,13 @@ const CHUNK: u32 = 4 << 20;
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Line([u8; 64]);
 
-/// The largest difference of any output from that with fp32, relative to the largest magnitude of the latter.
-/// `None` where this machine cannot run the network's kernels. `fill` fills an input; `progress` is told the
+/// The largest difference of any output from that with fp32 weights, relative to the largest magnitude of the latter.
+/// `exact` has the layers'
+/// weights before they were rounded. `None` where this machine cannot run the network's kernels. `fill` fills an input; `progress` is told the
 /// number of each layer.
 pub fn error(
     network: &Network,
+    exact: &Network,
     fill: impl Fn(u64, &mut [f32]),
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<f64>, Overflow> {
@@ -44,10 +46,13 @@ pub fn error(
     let nr = network.isa.panel();
     let mut bytes = Vec::new();
     for (index, (layer, weights)) in network.layers.iter().zip(&network.weights).enumerate() {
-        let plain_bytes = match layer.encoding() {
-            None | Some(Encoding::F32) => layer.panel_bytes,
-            _ => panels(weights, nr, Encoding::F32).bytes as u32,
+        let unrounded = match (weights, &exact.weights[index]) {
+            (Weights::Winograd(_, tile), Weights::Dense(dense)) => {
+                &Weights::Winograd(dense.clone(), *tile)
+            }
+            (_, unrounded) => unrounded,
         };
+        let plain_bytes = panels(unrounded, nr, Encoding::F32).bytes as u32;
         let plain = Layer { encoding: Encoding::F32 as u32, panel_bytes: plain_bytes, ..*layer };
         let at_once = match OpKind::from_code(layer.kind) {
             Some(kind) if kind.has_panels() => (CHUNK / plain_bytes.max(1)).max(1),
@@ -56,7 +61,8 @@ pub fn error(
         // One turn also for layers without weights.
         for first in (0..layer.panels.max(1)).step_by(at_once as usize) {
             let panels = first..(first + at_once).min(layer.panels);
-            for (which, layer) in [plain, *layer].into_iter().enumerate() {
+            let both = [(unrounded, plain), (weights, *layer)];
+            for (which, (weights, layer)) in both.into_iter().enumerate() {
                 bytes.clear();
                 pack_panels(weights, &layer, nr, panels.clone(), &mut bytes)?;
                 let packed: Vec<f32> = bytemuck::allocation::pod_collect_to_vec(&bytes);

@@ -70,6 +70,8 @@ pub enum Error {
         "{option} is for the strategy {of}, and this is {strategy}: leave it out, or give --strategy {of}"
     )]
     NotOfStrategy { option: &'static str, of: &'static str, strategy: &'static str },
+    #[error("GPUs read no weights of int8: give --weights fp16, or plan for a board without one")]
+    EightBitsOnGpu,
     #[error(transparent)]
     WritePack(#[from] WriteError),
     #[error(transparent)]

@@ -240,6 +240,7 @@ pub fn rounded(weights: &[f32], encoding: Encoding) -> Vec<f32> {
         Encoding::F32 => *x,
         Encoding::F16 => f16(halved(*x, encoding)),
         Encoding::Bf16 => bf16(halved(*x, encoding)),
+        Encoding::I8 => unreachable!("GPUs read none"),
     };
     weights.iter().map(one).collect()
 }

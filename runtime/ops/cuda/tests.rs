@@ -194,7 +194,7 @@ fn encoded(random: &mut Random, channels: usize, k: usize, encoding: Encoding) -
 /// A layer of panels on the GPU as the same of floats with the portable kernels.
 fn check_panels(random: &mut Random, case: &mut Case, k: usize) {
     let channels = case.output.dims[3] as usize;
-    for encoding in Encoding::ALL {
+    for encoding in Encoding::OF_GPUS {
         let [portable, stored] = encoded(random, channels, k, encoding);
         let panels = |isa: Isa, encoding: Encoding| Layer {
             panels: channels.div_ceil(isa.panel()) as u32,

@@ -35,11 +35,6 @@ impl Expansion {
         self.plain.columns(self.isa) < self.isa.panel()
     }
 
-    /// Weights of a panel, as stored, before those of its channels: its biases, which are floats.
-    pub(super) fn biases(&self) -> usize {
-        self.isa.panel() * 4 / self.encoding.weight_bytes()
-    }
-
     /// Frequencies of a tile, where weights are transformed.
     fn points(&self) -> usize {
         (self.algorithm as usize + 2).pow(2)
@@ -53,9 +48,12 @@ impl Expansion {
 
     /// Widens one panel.
     pub(super) fn panel(&self, kernels: &Kernels, stored: &[f32], out: &mut [f32]) {
-        let (bias, body) = out.split_at_mut(self.isa.panel());
-        bias.copy_from_slice(&stored[..bias.len()]);
-        kernels.widen(self.encoding, stored, self.biases(), body);
+        let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
+        let (bias, body) = out.split_at_mut(nr);
+        bias.copy_from_slice(&stored[..nr]);
+        // What fills a panel up to its size is not read.
+        let weights = body.len().min(self.k * width + nr - width);
+        kernels.widen(self.encoding, stored, width, 0, &mut body[..weights]);
     }
 
     /// Transforms filters of stored panels on all threads, into as many parts of `out`. Threads
@@ -135,7 +133,7 @@ impl Expansion {
         for (k, out) in (first..).zip(out.chunks_mut(run)) {
             // A narrow panel's weights are followed by those of the next k, or by what ends the
             // panel.
-            kernels.widen(self.encoding, stored, self.biases() + k * width, out);
+            kernels.widen(self.encoding, stored, width, k, out);
         }
     }
 }

@@ -208,7 +208,7 @@ impl Expansion {
                         let piece = &mut piece[..nr + len * width + beyond];
                         let (bias, body) = piece.split_at_mut(nr);
                         bias.copy_from_slice(&sums[..nr]);
-                        kernels.widen(self.encoding, stored, self.biases() + from * width, body);
+                        kernels.widen(self.encoding, stored, width, from, body);
                         let lists = lists.seg_len(len);
                         let piece = Panel::cached(piece).width(width);
                         if from + len < terms.end {

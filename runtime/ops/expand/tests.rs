@@ -1,6 +1,6 @@
 use super::*;
 use crate::kernels::Kernels;
-use crate::kernels::table::{bf16, f16};
+use crate::kernels::table::{bf16, dequantised, f16};
 use crate::kernels::testing::{assert_same, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
@@ -42,6 +42,7 @@ fn pair(
     let nr = isa.panel();
     let width = layer.columns(isa);
     let bytes = |encoding: Encoding| encoding.panel_bytes(k, width, nr).unwrap() as u32;
+    let bytes_of = |encoding| bytes(encoding) as usize;
     let dims = shapes.map(|[height, width, channels]| [1, height, width, channels]);
     let inputs = if residual { vec![dims[0], dims[1]] } else { vec![dims[0]] };
     let layer = Layer { panels, panel_bytes: bytes(encoding), ..layer };
@@ -57,6 +58,25 @@ fn pair(
         }
         // And what is read after the last of them.
         let count = k as usize * width + nr - width;
+        if encoding == Encoding::I8 {
+            let scales: Vec<f32> = (0..nr).map(|_| random.float() / 100.0).collect();
+            let bytes: Vec<i8> = (0..nr + count).map(|_| random.below(256) as u8 as i8).collect();
+            let wide = |at: usize| {
+                let lane = at - (at / width).min(k as usize - 1) * width;
+                dequantised(bytes[nr + at], bytes[lane], scales[lane])
+            };
+            plain.weights.extend((0..count).map(wide));
+            stored.weights.extend_from_slice(&scales);
+            let words = bytes.chunks(4).map(|four| {
+                let mut word = [0; 4];
+                word.iter_mut().zip(four).for_each(|(to, byte)| *to = *byte as u8);
+                f32::from_le_bytes(word)
+            });
+            stored.weights.extend(words);
+            stored.weights.resize(start + bytes_of(encoding) / 4, 0.0);
+            plain.weights.resize(before + bytes_of(Encoding::F32) / 4, 0.0);
+            continue;
+        }
         let weights: Vec<u16> = (0..count).map(|_| weight(random, encoding)).collect();
         let wide = |bits: u16| if encoding == Encoding::F16 { f16(bits) } else { bf16(bits) };
         match encoding {
@@ -376,7 +396,7 @@ fn what_cannot_be_is_refused() {
             validate(&layer, &stored.inputs, &stored.output, buffers, isa).is_ok()
         };
         assert!(valid(&|_| {}));
-        assert!(!valid(&|layer| layer.encoding = 3));
+        assert!(!valid(&|layer| layer.encoding = 4));
         assert!(!valid(&|layer| layer.encoding = u32::from(layer.encoding == 0)));
         assert!(!valid(&|layer| layer.panel_bytes += 32));
         assert!(!valid(&|layer| layer.panel_bytes -= 32));

@@ -36,6 +36,15 @@ impl Operand {
     }
 }
 
+/// What whole numbers that flow stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quantisation {
+    pub scale: f32,
+    pub zero: i64,
+    /// The floats.
+    pub real: ValueId,
+}
+
 /// The graph so far.
 pub(super) struct Builder {
     pub graph: Graph,
@@ -43,6 +52,8 @@ pub(super) struct Builder {
     pub allowance: Allowance,
     /// Constants of double precision as they are; the graph has them rounded.
     exact: HashMap<ValueId, Arc<Vec<f64>>>,
+    /// Integers that flow and stand for floats.
+    pub quantised: HashMap<ValueId, Quantisation>,
     /// Inputs and nodes that are of double precision in the model, and single in the graph.
     pub doubles: Vec<String>,
 }
@@ -66,7 +77,7 @@ pub(super) fn check_flowing(shape: &[usize]) -> Result<(), ShapeProblem> {
 
 impl Builder {
     pub fn new(graph: Graph, allowance: Allowance) -> Self {
-        Self { graph, allowance, exact: HashMap::new(), doubles: vec![] }
+        Self { graph, allowance, exact: HashMap::new(), quantised: HashMap::new(), doubles: vec![] }
     }
 
     pub fn value(

@@ -55,7 +55,7 @@ impl Linear {
         let round = |data: &Option<Vec<f64>>| {
             data.as_ref().map(|data| data.iter().map(|&value| value as f32).collect())
         };
-        Dense {
+        let dense = Dense {
             data: self.data.clone(),
             out_channels: self.out_channels,
             groups: self.groups,
@@ -66,6 +66,13 @@ impl Linear {
             scale: round(&self.scale),
             bias: round(&self.bias),
             sum: Default::default(),
+        };
+        match &dense.data {
+            // Panels have scales of output channels, and of no others.
+            Constant::Quantised(data) if !dense.is_by_channel(data) => {
+                Dense { data: Constant::Owned(Arc::new(dense.data.to_vec())), ..dense }
+            }
+            _ => dense,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Fusion of arithmetic and elementwise functions, into what comes before them.
 
-use super::program::{Builder, Work};
+use super::program::{Builder, Item, Work};
 use crate::graph::{Op, ValueId};
 use eyelet::pack::{Activation, ActivationKind, BinaryOp};
 
@@ -22,6 +22,9 @@ pub(super) fn function(op: &Op) -> Option<Activation> {
         Op::Swish { alpha } => (A::Swish, alpha, 0.0),
         Op::Shrink { lambda, bias } => (A::Shrink, lambda, bias),
         Op::ThresholdedRelu { alpha } => (A::ThresholdedRelu, alpha, 0.0),
+        Op::Quantise { scale, low, high, fake } => {
+            return Some(Activation::quantise(scale, [low, high], fake));
+        }
         ref plain => (plain_function(plain)?, 0.0, 0.0),
     };
     Some(activation(kind, alpha, beta))
@@ -85,10 +88,34 @@ fn is(item: Activation, kind: ActivationKind, alpha: f32, beta: f32) -> bool {
     item.kind == kind as u32 && (item.alpha - alpha).abs() < 1e-6 && (item.beta - beta).abs() < 1e-6
 }
 
+/// Items at most that are looked at for a quantisation that was done before.
+const MOST_LOOKED: usize = 64;
+
+/// A clamp followed by quantisation, as one function: the steps nearest to the clamp's bounds bound the others, since
+/// rounding keeps the order.
+fn clamped(first: Activation, then: Activation) -> Option<Activation> {
+    use ActivationKind::{Clamp, FakeQuantise, Quantise};
+    let (Some(Clamp), Some(Quantise | FakeQuantise)) = (first.function(), then.function()) else {
+        return None;
+    };
+    let low = (then.beta / 256.0).floor();
+    let high = low + then.beta - low * 256.0;
+    if [first.alpha, first.beta].iter().any(|bound| bound.is_nan()) || first.alpha > first.beta {
+        return None;
+    }
+    let [least, most] = [first.alpha, first.beta]
+        .map(|bound| (bound / then.alpha).clamp(low, high).round_ties_even());
+    let bounds = [least as i16, most as i16];
+    Some(Activation::quantise(then.alpha, bounds, then.function() == Some(FakeQuantise)))
+}
+
 impl Builder {
     /// Applies an elementwise function.
     pub fn activation(&mut self, name: &str, x: ValueId, y: ValueId, function: Activation) {
         if function == Activation::NONE {
+            return self.push(name, Work::Reshape, &[x], &[y]);
+        }
+        if self.is_settled(x, function) {
             return self.push(name, Work::Reshape, &[x], &[y]);
         }
         let fuses = function.function().is_some_and(ActivationKind::fuses);
@@ -98,8 +125,42 @@ impl Builder {
                 item.activation = function;
                 self.retarget(x, y);
             }
+            Some(Item { activation, .. }) if let Some(both) = clamped(*activation, function) => {
+                *activation = both;
+                self.retarget(x, y);
+            }
             _ => self.push_active(name, Work::Unary, &[x], &[y], function),
         }
+    }
+
+    /// Whether a value has been quantised so, and then only moved: `x · scale / scale` is rounded to x for whole x
+    /// of 8 bits.
+    fn is_settled(&self, value: ValueId, function: Activation) -> bool {
+        let mut left = vec![value];
+        let mut looked = 0;
+        while let Some(value) = left.pop() {
+            looked += 1;
+            let Some(item) = self.maker(value) else { return false };
+            let moves = matches!(
+                item.work,
+                Work::Pool { average: false, .. }
+                    | Work::Reshape
+                    | Work::Transpose { .. }
+                    | Work::Slice { .. }
+                    | Work::Split { .. }
+                    | Work::Concat { .. }
+            );
+            match function.function() {
+                Some(ActivationKind::FakeQuantise) if item.activation == function => {}
+                Some(ActivationKind::FakeQuantise)
+                    if moves && item.activation == Activation::NONE && looked < MOST_LOOKED =>
+                {
+                    left.extend_from_slice(&item.inputs);
+                }
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// What a value is only another view of, as long as nobody else reads either.

@@ -33,6 +33,7 @@ pub(super) struct Draft {
     pub panels: u32,
     pub panel_bytes: u32,
     pub width: u32,
+    pub encoding: Encoding,
 }
 
 /// All layers, over buffers that do not share memory yet.
@@ -368,12 +369,13 @@ impl Emitter<'_> {
         weights: Weights,
     ) -> Result<(), PassError> {
         self.check_gpu(item, &params, kind)?;
-        let Panels { count, bytes, width } =
-            weights::panels(&weights, self.isa.panel(), Encoding::F32);
+        let encoding = weights::encoding(&weights, Encoding::F32, self.isa);
+        let Panels { count, bytes, width } = weights::panels(&weights, self.isa.panel(), encoding);
         self.out.layers.push(Draft {
             panels: field(&item.name, "the number of panels", count)?,
             panel_bytes: field(&item.name, "the bytes of a panel", bytes)?,
             width: width as u32,
+            encoding,
             name: item.name.clone(),
             kind,
             inputs: slots(inputs),

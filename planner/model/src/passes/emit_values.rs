@@ -100,6 +100,7 @@ impl Emitter<'_> {
             weights: Weights::None,
             panels: 0,
             panel_bytes: 0,
+            encoding: Default::default(),
             width: 0,
         });
         Ok(())

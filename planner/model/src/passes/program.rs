@@ -255,6 +255,11 @@ impl Builder {
         self.items[self.producer[value]?].as_mut()
     }
 
+    /// The item that makes a value.
+    pub fn maker(&self, value: ValueId) -> Option<&Item> {
+        self.items[self.producer[value]?].as_ref()
+    }
+
     /// Lets the item that makes `from` make `to` instead.
     pub fn retarget(&mut self, from: ValueId, to: ValueId) {
         let index = self.producer[from];

@@ -8,7 +8,7 @@ use super::coalesce::coalesce;
 use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Encoding, Layer, NONE, OpKind, Tensor};
+use eyelet::pack::{Buffer, Layer, NONE, OpKind, Tensor};
 use std::collections::HashMap;
 
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
@@ -29,7 +29,7 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
             panels: draft.panels,
             panel_bytes: draft.panel_bytes,
             width: draft.width,
-            encoding: Encoding::F32 as u32,
+            encoding: draft.encoding as u32,
             weights: 0,
             params: draft.params,
         });

@@ -97,7 +97,7 @@ fn read<'a>(graph: &Graph, values: &'a [Option<Vec<f64>>], id: ValueId) -> Cow<'
 pub fn widen(constant: &Constant) -> Vec<f64> {
     match constant {
         Constant::Owned(data) => data.iter().map(|&value| f64::from(value)).collect(),
-        Constant::Raw(..) => {
+        Constant::Raw(..) | Constant::Quantised(_) => {
             (0..constant.len()).map(|index| f64::from(constant.get(index))).collect()
         }
         Constant::Words(data) => data.iter().map(|&word| f64::from(word)).collect(),
@@ -193,6 +193,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         | Op::Swish { .. }
         | Op::Shrink { .. }
         | Op::ThresholdedRelu { .. }
+        | Op::Quantise { .. }
         | Op::Sin
         | Op::Cos
         | Op::Tan

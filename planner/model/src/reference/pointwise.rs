@@ -45,6 +45,12 @@ pub(super) fn unary(op: &Op, x: f64) -> f64 {
         Op::ThresholdedRelu { alpha } if x > f64::from(alpha) => x,
         Op::Shrink { .. } | Op::ThresholdedRelu { .. } if x.is_nan() => x,
         Op::Shrink { .. } | Op::ThresholdedRelu { .. } => 0.0,
+        Op::Quantise { scale, low, high, fake } => {
+            // The quotient is one of floats: the other side of a half would be a whole step off.
+            let whole = f64::from(x as f32 / scale).round_ties_even();
+            let whole = whole.clamp(low.into(), high.into());
+            if fake { whole * f64::from(scale) } else { whole }
+        }
         Op::Sin => x.sin(),
         Op::Cos => x.cos(),
         Op::Tan => x.tan(),

@@ -1,8 +1,8 @@
 //! Fills panels with floats, from wherever the model has them.
 
-use crate::graph::{Constant, word};
+use crate::graph::{Constant, Quantised, word};
 use crate::network::Dense;
-use eyelet::kernels::table::{bf16, f16};
+use eyelet::kernels::table::{bf16, dequantised, f16};
 use eyelet::ops::winograd;
 use eyelet::pack::Encoding;
 use std::ops::Range;
@@ -46,22 +46,76 @@ pub(super) fn fill(
     let channels = channels(dense, groups, width, index);
     let body = start(dense, &channels, nr, panel);
     match &dense.data {
-        Constant::Owned(data) => fill_body(dense, &channels, width, body, data, |&value| value),
+        Constant::Owned(data) => fill_floats(dense, &channels, width, body, data, |&value| value),
         Constant::Words(data) => {
-            fill_body(dense, &channels, width, body, data, |&value| value as f32);
+            fill_floats(dense, &channels, width, body, data, |&value| value as f32);
         }
         Constant::Raw(bytes, Encoding::F32) => {
             let words = bytes.as_chunks::<4>().0;
-            fill_body(dense, &channels, width, body, words, |&word| f32::from_le_bytes(word));
+            fill_floats(dense, &channels, width, body, words, |&word| f32::from_le_bytes(word));
         }
         Constant::Raw(bytes, Encoding::F16) => {
             let words = bytes.as_chunks::<2>().0;
-            fill_body(dense, &channels, width, body, words, |bytes| f16(word(bytes)));
+            fill_floats(dense, &channels, width, body, words, |bytes| f16(word(bytes)));
         }
         Constant::Raw(bytes, Encoding::Bf16) => {
             let words = bytes.as_chunks::<2>().0;
-            fill_body(dense, &channels, width, body, words, |bytes| bf16(word(bytes)));
+            fill_floats(dense, &channels, width, body, words, |bytes| bf16(word(bytes)));
         }
+        Constant::Raw(_, Encoding::I8) => unreachable!("integers have scales"),
+        Constant::Quantised(data) => {
+            let value = |byte: &u8, output: usize| {
+                let channel = data.channel(output * dense.row);
+                let by = dense.scale.as_ref().map_or(1.0, |scale| scale[output]);
+                let scale = data.scale[channel] * by;
+                dequantised((byte ^ data.flip) as i8, data.zero[channel], scale).to_bits().to_le()
+            };
+            fill_body(dense, &channels, width, body, &data.data, value);
+        }
+    }
+}
+
+/// Appends one panel of integers: `[bias nr][scale nr][zero nr][k][width]`, without what fills it up.
+pub(super) fn append_eight(
+    dense: &Dense,
+    (scales, zeros): &(Vec<f32>, Vec<i8>),
+    groups: usize,
+    [width, nr]: [usize; 2],
+    index: usize,
+    out: &mut Vec<u8>,
+) {
+    let Constant::Quantised(data) = &dense.data else { unreachable!("scales are of these alone") };
+    let channels = channels(dense, groups, width, index);
+    let lanes = |all: Option<&[f32]>| {
+        let given = all.map_or(&[][..], |all| &all[channels.clone()]);
+        let beyond = std::iter::repeat_n(0.0, nr - given.len());
+        given.iter().copied().chain(beyond).flat_map(f32::to_le_bytes).collect::<Vec<u8>>()
+    };
+    out.extend(lanes(dense.bias.as_deref()));
+    out.extend(lanes(Some(scales)));
+    out.extend(zeros[channels.clone()].iter().map(|zero| *zero as u8));
+    let start = out.len() + nr - channels.len();
+    out.resize(start + dense.k * width, 0);
+    let Quantised { data, flip, .. } = &**data;
+    fill_body(dense, &channels, width, &mut out[start..], data, |byte, _| byte ^ flip);
+}
+
+/// Fills `[k][width]` with floats; a weight without a scale is stored as it is.
+fn fill_floats<T>(
+    dense: &Dense,
+    channels: &Range<usize>,
+    width: usize,
+    body: &mut [u32],
+    data: &[T],
+    value: impl Fn(&T) -> f32 + Copy,
+) {
+    match &dense.scale {
+        None => {
+            fill_body(dense, channels, width, body, data, |from, _| value(from).to_bits().to_le())
+        }
+        Some(scale) => fill_body(dense, channels, width, body, data, |from, output| {
+            (value(from) * scale[output]).to_bits().to_le()
+        }),
     }
 }
 
@@ -95,21 +149,22 @@ pub(super) fn fill_transformed(
     }
 }
 
-/// Fills `[k][width]`, a block of `k` at a time.
-fn fill_body<T>(
+/// Fills `[k][width]`, a block of `k` at a time. `value` makes what is stored of an element and its output channel.
+fn fill_body<T, U>(
     dense: &Dense,
     channels: &Range<usize>,
     width: usize,
-    body: &mut [u32],
+    body: &mut [U],
     data: &[T],
-    value: impl Fn(&T) -> f32 + Copy,
+    value: impl Fn(&T, usize) -> U + Copy,
 ) {
-    if dense.row == 1 && dense.order.is_none() && dense.scale.is_none() {
+    if dense.row == 1 && dense.order.is_none() {
         // the panel's rows lie in the matrix as they are
         for (k, to) in body.chunks_exact_mut(width).take(dense.k).enumerate() {
             let at = k * dense.col;
             let from = &data[at + channels.start..at + channels.end];
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = value(from).to_bits().to_le());
+            let pairs = to.iter_mut().zip(from).zip(channels.clone());
+            pairs.for_each(|((to, from), channel)| *to = value(from, channel));
         }
         return;
     }
@@ -118,12 +173,7 @@ fn fill_body<T>(
         let from = block * BLOCK;
         for (lane, channel) in channels.clone().enumerate() {
             let row = &data[channel * dense.row..];
-            let scale = dense.scale.as_ref().map(|scale| scale[channel]);
-            // a weight without a scale is stored as it is
-            let put = |to: &mut u32, from: &T| {
-                let weight = value(from);
-                *to = scale.map_or(weight, |scale| weight * scale).to_bits().to_le();
-            };
+            let put = |to: &mut U, from: &T| *to = value(from, channel);
             let lanes = to.iter_mut().skip(lane).step_by(width);
             match &dense.order {
                 None if dense.col == 1 => lanes.zip(&row[from..]).for_each(|(to, w)| put(to, w)),

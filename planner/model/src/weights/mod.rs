@@ -10,15 +10,21 @@
 //! Panels are filled with floats and then encoded: weights of 16 bits are rounded to nearest, ties to even;
 //! what is too small for a normal number of fp16 stays as a subnormal one. A number that fp16 rounds to
 //! infinity is refused ([`Overflow`]).
+//!
+//! Weights that are integers of 8 bits in the model are stored as they are, with scale and zero of each output
+//! channel, whatever encoding others have ([`encoding`]). Floats become such where 8 bits are asked for.
 
 mod fill;
 pub(crate) mod halves;
 
+use crate::graph::{Constant, Quantised};
 use crate::network::{Dense, Network, Weights};
-use eyelet::pack::{Encoding, Layer, OpKind};
-use fill::{fill, fill_transformed};
+use eyelet::kernels::Isa;
+use eyelet::pack::{Encoding, Layer};
+use fill::{append_eight, fill, fill_transformed};
 use halves::{bf16, f16};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A weight that is too large for its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -92,16 +98,80 @@ fn width(dense: &Dense, nr: usize) -> usize {
     }
 }
 
-/// Has all panels of output channels be stored so. Where they lie ([`place_weights`](crate::layout::place_weights))
+/// How weights are stored where this encoding is asked for.
+pub fn encoding(weights: &Weights, asked: Encoding, isa: Isa) -> Encoding {
+    // Only integers have scales.
+    let floats = if asked == Encoding::I8 { Encoding::F32 } else { asked };
+    match weights {
+        Weights::None | Weights::Plain(_) => Encoding::F32,
+        Weights::Winograd(..) => floats,
+        Weights::Dense(_) | Weights::Depthwise(_) if isa == Isa::Cuda => floats,
+        Weights::Dense(dense) | Weights::Depthwise(dense) => match dense.scales() {
+            Some(_) => Encoding::I8,
+            None => floats,
+        },
+    }
+}
+
+/// Has all panels of output channels be stored so, but for integers of the model. To have 8 bits, floats are rounded. Where they lie ([`place_weights`](crate::layout::place_weights))
 /// has to be found anew.
 pub fn encode(network: &mut Network, encoding: Encoding) {
     let nr = network.isa.panel();
-    for (layer, weights) in network.layers.iter_mut().zip(&network.weights) {
-        if OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
-            layer.encoding = encoding as u32;
-            layer.panel_bytes = panels(weights, nr, encoding).bytes as u32;
+    for (layer, weights) in network.layers.iter_mut().zip(&mut network.weights) {
+        if encoding == Encoding::I8
+            && let Weights::Dense(dense) | Weights::Depthwise(dense) | Weights::Winograd(dense, _) =
+                weights
+        {
+            round_to_eight(dense);
         }
+        let encoding = self::encoding(weights, encoding, network.isa);
+        layer.encoding = encoding as u32;
+        layer.panel_bytes = panels(weights, nr, encoding).bytes as u32;
     }
+}
+
+/// Rounds floats to integers of 8 bits: of each output channel to the nearest of 255 multiples of a 127th of its
+/// largest magnitude, ties to even. Weights that are no finite numbers stay as they are.
+fn round_to_eight(dense: &mut Dense) {
+    if matches!(dense.data, Constant::Quantised(_)) {
+        return;
+    }
+    let mut rounded = Vec::with_capacity(dense.out_channels * dense.k);
+    let mut scales = Vec::with_capacity(dense.out_channels);
+    let mut row = vec![0.0; dense.k];
+    for output in 0..dense.out_channels {
+        for (k, to) in row.iter_mut().enumerate() {
+            *to = dense.data.get(output * dense.row + dense.offset(k));
+        }
+        let largest = row.iter().fold(0.0, |most: f32, weight| most.max(weight.abs()));
+        if row.iter().any(|weight| !weight.is_finite()) {
+            return;
+        }
+        let scale = largest / 127.0;
+        // Scales that are no normal numbers are of weights that packs have as zeros.
+        let scale = if scale.is_normal() { scale } else { 0.0 };
+        let byte = |weight: &f32| match scale {
+            0.0 => 0,
+            _ => (weight / scale).round_ties_even().clamp(-127.0, 127.0) as i8 as u8,
+        };
+        rounded.extend(row.iter().map(byte));
+        scales.push(scale);
+    }
+    let zero = vec![0; scales.len()];
+    let data = Quantised { data: rounded.into(), flip: 0, scale: scales, zero, inner: dense.k };
+    let Dense { out_channels, groups, k, .. } = *dense;
+    *dense = Dense {
+        data: Constant::Quantised(Arc::new(data)),
+        out_channels,
+        groups,
+        k,
+        row: k,
+        col: 1,
+        order: None,
+        scale: dense.scale.take(),
+        bias: dense.bias.take(),
+        sum: Arc::default(),
+    };
 }
 
 /// Makes zeros of denormal weights; how many there were.
@@ -133,6 +203,10 @@ pub fn pack_panels(
         Encoding::F32 => layer.panel_bytes as usize,
         _ => panels(weights, nr, Encoding::F32).bytes,
     };
+    if encoding == Encoding::I8 {
+        pack_eight(weights, layer, [width, nr], indices, out);
+        return Ok(0);
+    }
     let mut panel = vec![0; floats / 4];
     for index in indices {
         match weights {
@@ -160,6 +234,7 @@ pub fn pack_panels(
             }
             Encoding::F16 => f16,
             Encoding::Bf16 => bf16,
+            Encoding::I8 => unreachable!("these are packed above"),
         };
         let (biases, body) = panel.split_at(nr);
         out.extend_from_slice(bytemuck::cast_slice(biases));
@@ -176,13 +251,32 @@ pub fn pack_panels(
     Ok(flushed)
 }
 
+/// The same of integers of 8 bits.
+fn pack_eight(
+    weights: &Weights,
+    layer: &Layer,
+    [width, nr]: [usize; 2],
+    indices: Range<u32>,
+    out: &mut Vec<u8>,
+) {
+    let (dense, groups, width) = match weights {
+        Weights::Dense(dense) => (dense, dense.groups, width),
+        Weights::Depthwise(dense) => (dense, 1, nr),
+        _ => unreachable!("no other weights are stored so"),
+    };
+    let scales = dense.scales().unwrap_or_else(|| unreachable!("`encoding` has found them"));
+    for index in indices {
+        let end = out.len() + layer.panel_bytes as usize;
+        append_eight(dense, &scales, groups, [width, nr], index as usize, out);
+        out.resize(end, 0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Constant;
     use bytes::Bytes;
     use eyelet::ops::winograd;
-    use std::sync::Arc;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
         let Panels { count, bytes, width } = panels(weights, nr, Encoding::F32);
@@ -395,6 +489,85 @@ mod tests {
                 let refused = (encoding == Encoding::F16).then_some(Overflow { value: -70_000.0 });
                 assert_eq!(pack(&dense(&data)).err(), refused);
             }
+        }
+    }
+
+    /// Panels of integers, widened, are panels of floats: of whole and of narrow panels, in groups, transposed, and
+    /// where panels hold several groups, with scales that a batch norm adds.
+    #[test]
+    fn integers_are_stored_with_scales_of_their_channels() {
+        let kernels = eyelet::kernels::Kernels::for_isa(Isa::Portable).unwrap();
+        for (groups, out, k, transposed, per_channel, unsigned) in [
+            (1, 19, 7, false, true, false),
+            (1, 16, 40, true, true, true),
+            (3, 3 * 57, 130, false, true, true),
+            (1, 57, 130, true, false, false),
+            (1, 8, 9, false, false, true),
+        ] {
+            let count = if per_channel { out } else { 1 };
+            let data: Vec<u8> = (0..out * k).map(|at| (at * 41 % 256) as u8).collect();
+            let inner = if transposed || !per_channel { 1 } else { k };
+            let quantised = Quantised {
+                data: data.into(),
+                flip: if unsigned { 0x80 } else { 0 },
+                scale: (0..count).map(|c| 0.01 + c as f32 * 0.003).collect(),
+                zero: (0..count).map(|c| (c as i8).wrapping_mul(37)).collect(),
+                inner,
+            };
+            let dense = Dense {
+                data: Constant::Quantised(Arc::new(quantised)),
+                out_channels: out,
+                groups,
+                k,
+                row: if transposed { 1 } else { k },
+                col: if transposed { out } else { 1 },
+                order: (!transposed).then(|| (0..k as u32).rev().collect()),
+                scale: (out == 19).then(|| (0..out).map(|o| 0.5 + o as f32).collect()),
+                bias: Some((0..out).map(|o| o as f32).collect()),
+                sum: Default::default(),
+            };
+            for weights in [Weights::Dense(dense.clone()), Weights::Depthwise(dense.clone())] {
+                let nr = 8;
+                assert_eq!(encoding(&weights, Encoding::F16, Isa::Portable), Encoding::I8);
+                assert_eq!(encoding(&weights, Encoding::F16, Isa::Cuda), Encoding::F16);
+                let pack = |encoding: Encoding| {
+                    let Panels { count, bytes, width } = panels(&weights, nr, encoding);
+                    let layer = Layer {
+                        panels: count as u32,
+                        panel_bytes: bytes as u32,
+                        width: width as u32,
+                        encoding: encoding as u32,
+                        ..Layer::default()
+                    };
+                    let mut out = Vec::new();
+                    pack_panels(&weights, &layer, nr, 0..layer.panels, &mut out).unwrap();
+                    assert_eq!(out.len(), count * bytes);
+                    let out: Vec<f32> = bytemuck::allocation::pod_collect_to_vec(&out);
+                    (out, bytes / 4, if width == 0 { nr } else { width })
+                };
+                let ((eight, stored, width), (floats, plain, _)) =
+                    (pack(Encoding::I8), pack(Encoding::F32));
+                assert!(
+                    eight.len() * 2 <= floats.len() || k < 10,
+                    "{} {}",
+                    eight.len(),
+                    floats.len()
+                );
+                for (eight, floats) in eight.chunks_exact(stored).zip(floats.chunks_exact(plain)) {
+                    assert_eq!(eight[..nr], floats[..nr]);
+                    let mut wide = vec![0.0; k * width + nr - width];
+                    kernels.widen(Encoding::I8, eight, width, 0, &mut wide);
+                    let same = wide.iter().zip(&floats[nr..]).take(k * width);
+                    for (at, (found, wanted)) in same.enumerate() {
+                        assert_eq!(found.to_bits(), wanted.to_bits(), "{at} of {out} {k}");
+                    }
+                }
+            }
+            // Along the other axis there is no scale for a channel.
+            let Constant::Quantised(data) = &dense.data else { unreachable!() };
+            assert!(dense.is_by_channel(data));
+            let other = Quantised { inner: if inner == 1 { k } else { 1 }, ..(**data).clone() };
+            assert_eq!(dense.is_by_channel(&other), !per_channel);
         }
     }
 

@@ -62,8 +62,8 @@ pub struct Args {
     /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
     #[arg(long)]
     exact: bool,
-    /// How weights are stored: fp16 and bf16 take half the bytes of fp32 and are rounded once; the report says by
-    /// how much that changes the outputs.
+    /// How weights are stored: fp16 and bf16 take half the bytes of fp32, int8 (with a scale for each output
+    /// channel) a quarter, and are rounded once; the report says by how much that changes the outputs.
     #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
     weights: Encoding,
     /// Where to write the pack [default: beside the model, with the extension .pack].

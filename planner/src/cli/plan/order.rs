@@ -7,6 +7,7 @@ use crate::cli::pack_file::PackFile;
 use crate::cli::progress::Progress;
 use crate::cli::run::input::seeded;
 use crate::cli::target::Beside;
+use eyelet::kernels::Isa;
 use eyelet::pack::{Encoding, Step};
 use eyelet::storage::residency::PageCache;
 use eyelet_planner::bound::least_bound_ns;
@@ -60,10 +61,18 @@ impl Order {
         }
     }
 
+    /// A graph's network, with weights as the model has them.
+    fn lowered(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
+        let lowered = lower(graph, self.profile.isa);
+        lowered.map_err(|source| Error::Pass { path: model.to_owned(), source })
+    }
+
     /// A graph's network, with a name and the encoding of its weights.
     pub fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
-        let mut network = lower(graph, self.profile.isa)
-            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if self.weights == Encoding::I8 && self.profile.isa == Isa::Cuda {
+            return Err(Error::EightBitsOnGpu);
+        }
+        let mut network = self.lowered(model, graph)?;
         if network.name.is_empty() {
             network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         }
@@ -113,7 +122,9 @@ impl Order {
             let start = Instant::now();
             let layers = network.layers.len() as u64;
             let progress = Progress::count(output, "comparing with fp32", layers);
-            let error = rounding::error(&network, seeded, &mut |layer| progress.set(layer));
+            let exact = self.lowered(model, graph)?;
+            let mut set = |layer| progress.set(layer);
+            let error = rounding::error(&network, &exact, seeded, &mut set);
             report.rounding_error = error.map_err(|error| Error::Internal(error.to_string()))?;
             report.rounding_ms = to_ms(start.elapsed());
         }

@@ -55,7 +55,7 @@ pub struct Args {
     /// How long to search for each point, as `eyelet plan` does.
     #[arg(long, value_name = "EFFORT", default_value = "fast")]
     effort: Effort,
-    /// How weights are stored: fp32, fp16 or bf16.
+    /// How weights are stored: fp32, fp16, bf16 or int8.
     #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
     weights: Encoding,
     /// Where to write the curve, as its extension says: .csv, .json or .svg. May be given several times.

@@ -18,6 +18,7 @@ mod pad;
 mod patterns;
 mod pointwise;
 mod pool;
+mod quantised;
 mod recurrent;
 mod reduction;
 mod resize;
@@ -71,7 +72,10 @@ pub(super) fn apply(
 
 /// How nodes of an operator are translated; that it is not supported is known without its inputs.
 pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
-    if !is_standard(node) {
+    let of_quantiser = node.domain == "com.microsoft"
+        && (node.op_type.starts_with("QLinear")
+            || matches!(&node.op_type[..], "QGemm" | "QuantizeLinear" | "DequantizeLinear"));
+    if !is_standard(node) && !of_quantiser {
         return Err(NodeProblem::unsupported(format!(
             "it is of the operator set `{}`; export the model with standard ONNX operators",
             node.domain
@@ -83,7 +87,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Col2Im" => transposed::col2im,
         "DepthToSpace" => |cx| transposed::blocks(cx, true),
         "SpaceToDepth" => |cx| transposed::blocks(cx, false),
-        "MaxPool" => |cx| pool::pool(cx, false),
+        "MaxPool" => |cx| quantised::through(cx, |cx| pool::pool(cx, false)),
         "AveragePool" => |cx| pool::pool(cx, true),
         "GlobalAveragePool" => pool::global_average,
         "GlobalMaxPool" => pool::global_max,
@@ -138,6 +142,20 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Asinh" => |cx| pointwise::unary(cx, Op::Asinh),
         "Acosh" => |cx| pointwise::unary(cx, Op::Acosh),
         "Atanh" => |cx| pointwise::unary(cx, Op::Atanh),
+        "QuantizeLinear" => quantised::quantize,
+        "DequantizeLinear" => quantised::dequantize,
+        "QLinearConv" => quantised::conv,
+        "QLinearMatMul" => quantised::matmul,
+        "QGemm" => quantised::gemm,
+        "QLinearAdd" | "QLinearMul" => quantised::arithmetic,
+        "QLinearSigmoid"
+        | "QLinearLeakyRelu"
+        | "QLinearSoftmax"
+        | "QLinearGlobalAveragePool"
+        | "QLinearAveragePool" => quantised::unary,
+        "QLinearConcat" => quantised::concat,
+        "ConvInteger" | "MatMulInteger" => quantised::products,
+
         "PRelu" => pointwise::prelu,
         "Add" => |cx| elementwise::arithmetic(cx, Op::Add),
         "Sub" => |cx| elementwise::arithmetic(cx, Op::Sub),
@@ -169,19 +187,19 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Attention" => attention::attention,
         "RotaryEmbedding" => attention::rotary,
 
-        "Concat" => layout::concat,
-        "Split" => cut::split,
-        "Slice" => cut::slice,
+        "Concat" => |cx| quantised::through(cx, layout::concat),
+        "Split" => |cx| quantised::through(cx, cut::split),
+        "Slice" => |cx| quantised::through(cx, cut::slice),
         "Gather" => cut::gather,
         "Pad" => pad::pad,
         "CenterCropPad" => pad::center_crop_pad,
         "GridSample" => sample::grid_sample,
         "Resize" | "Upsample" => resize::resize,
-        "Reshape" => layout::reshape,
-        "Flatten" => layout::flatten,
-        "Squeeze" => layout::squeeze,
-        "Unsqueeze" => layout::unsqueeze,
-        "Transpose" => layout::transpose,
+        "Reshape" => |cx| quantised::through(cx, layout::reshape),
+        "Flatten" => |cx| quantised::through(cx, layout::flatten),
+        "Squeeze" => |cx| quantised::through(cx, layout::squeeze),
+        "Unsqueeze" => |cx| quantised::through(cx, layout::unsqueeze),
+        "Transpose" => |cx| quantised::through(cx, layout::transpose),
         "Identity" => |cx| Ok(vec![cx.input(0, "input")?]),
         "Dropout" => dropout,
 
@@ -305,13 +323,9 @@ fn dropout(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
 
 /// What to do about an operator that is not supported.
 fn advice(operator: &str) -> String {
-    let quantized = ["QLinear", "Quantize", "Dequantize", "DynamicQuantize"];
     let text = match operator {
-        _ if quantized.iter().any(|start| operator.starts_with(start)) => {
-            "quantized models are not read: export the float model"
-        }
-        _ if operator.ends_with("Integer") => {
-            "quantized models are not read: export the float model"
+        _ if operator.starts_with("QLinear") || operator.starts_with("DynamicQuantize") => {
+            "quantise the model statically, with QuantizeLinear and DequantizeLinear (QDQ)"
         }
         "NonMaxSuppression" => {
             "cut the model before this node (--until) and do its work after the inference"

@@ -10,6 +10,7 @@ mod mutations;
 mod norms;
 mod operators;
 mod options;
+mod quantised;
 mod recurrent;
 mod resampling;
 mod structure;

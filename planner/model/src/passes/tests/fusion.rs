@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::network::Weights;
-use eyelet::pack::{ActivationKind, NONE, PoolParams, params};
+use eyelet::pack::{Activation, ActivationKind, NONE, PoolParams, params};
 
 fn function(network: &Network, layer: usize) -> ActivationKind {
     network.layers[layer].activation.function().unwrap()
@@ -211,6 +211,29 @@ fn activations_after_pools_stay() {
     use OpKind::*;
     assert_eq!(kinds(&network), [Copy, Pool, Unary, Unary, Copy]);
     assert_eq!(network.layers[2].inputs[0], network.layers[2].output);
+}
+
+/// Quantisation joins what comes before it, with a clamp between them, and is done once where values are only moved.
+#[test]
+fn quantisation_joins_and_is_done_once() {
+    let fake = |scale: f32| Op::Quantise { scale, low: -128, high: 127, fake: true };
+    let (mut net, x) = Net::input(&[1, 3, 8, 8]);
+    let y = net.conv1(x, 8);
+    let y = net.same(Op::Clip { min: 0.0, max: 0.6 }, &[y]);
+    let y = net.same(fake(0.25), &[y]);
+    let network = net.check(y);
+    let joined = network.layers.iter().find(|layer| layer.kind == OpKind::Conv as u32).unwrap();
+    assert_eq!(joined.activation, Activation::quantise(0.25, [0, 2], true));
+
+    for (second, layers) in [(0.25, 0), (0.5, 1)] {
+        let (mut net, x) = Net::input(&[1, 3, 8, 8]);
+        let y = net.same(fake(0.25), &[x]);
+        let y = net.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[y], &[1, 8, 8, 3]);
+        let y = net.same(fake(second), &[y]);
+        let network = net.check(y);
+        let functions = network.layers.iter().filter(|l| l.activation.kind != 0).count();
+        assert_eq!(functions, 1 + layers);
+    }
 }
 
 /// Functions that all operators have join what comes before them; the others stay.

@@ -97,6 +97,13 @@ fn activate(activation: &Activation, x: f64) -> f64 {
         ActivationKind::Softplus => x.exp().ln_1p(),
         ActivationKind::Mish => x * x.exp().ln_1p().tanh(),
         ActivationKind::Swish => x * sigmoid(alpha * x),
+        ActivationKind::Quantise | ActivationKind::FakeQuantise => {
+            let low = (beta / 256.0).floor();
+            let quotient = f64::from(x as f32 / activation.alpha);
+            let whole = quotient.clamp(low, low + beta - low * 256.0).round_ties_even();
+            let fake = activation.kind == ActivationKind::FakeQuantise as u32;
+            if fake { whole * alpha } else { whole }
+        }
         ActivationKind::Log => x.ln(),
         ActivationKind::Abs => x.abs(),
         ActivationKind::Floor => x.floor(),

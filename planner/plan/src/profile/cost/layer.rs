@@ -174,6 +174,9 @@ impl LayerCost {
             Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
                 2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
             }
+            Some(Encoding::I8) if stored.kind != OpKind::Gather as u32 => {
+                4.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
+            }
             _ => 0.0,
         };
         let started = match class {

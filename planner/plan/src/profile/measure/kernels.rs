@@ -181,7 +181,7 @@ pub fn measure(
         transform_spill_ns_per_byte: 0.0,
         product_ns: 0.0,
         product_ns_per_byte: 0.0,
-        widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
+        widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, kernels.nr(), 0, made)),
         transform_weights_gbs: f64::INFINITY,
         elementwise_gbs: of(Class::Elementwise),
         function_gbs: of(Class::Function),
