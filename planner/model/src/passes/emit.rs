@@ -329,6 +329,7 @@ impl Emitter<'_> {
             weights: Weights::None,
             panels: 0,
             panel_bytes: 0,
+            encoding: Encoding::F32,
             width: 0,
         });
     }
