@@ -155,6 +155,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         | "QLinearAveragePool" => quantised::unary,
         "QLinearConcat" => quantised::concat,
         "ConvInteger" | "MatMulInteger" => quantised::products,
+        "DynamicQuantizeLinear" => quantised::dynamic,
 
         "PRelu" => pointwise::prelu,
         "Add" => |cx| elementwise::arithmetic(cx, Op::Add),

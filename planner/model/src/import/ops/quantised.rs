@@ -8,6 +8,7 @@
 
 use super::super::array::Array;
 use super::super::builder::{Operand, Quantisation};
+use super::super::compose::Steps;
 use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
@@ -15,6 +16,7 @@ use super::super::types::{self, limits};
 use super::{Translate, elementwise, layout, linear, normalise, pointwise, window};
 use crate::graph::{Constant, Op, Quantised, ValueId};
 use bytes::Bytes;
+use eyelet::pack::ReduceOp;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -460,17 +462,52 @@ pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
 /// An operand of integers less its zero, which is input `zero`.
 fn from_zero(cx: &mut Context<'_, '_>, at: usize, zero: usize) -> Result<Operand, NodeProblem> {
     let x = cx.input(at, "an operand of integers")?;
+    if let (Some(Operand::Whole(_, zero)), &Operand::Whole(_, value)) = (cx.optional(zero)?, &x) {
+        let moved = Steps::new(cx).pair(Op::Sub, value, zero)?;
+        return Ok(Operand::Float(DataType::Float, moved));
+    }
     let zero = cx.optional_integers(zero, "zero point")?;
     let zero = zero.unwrap_or_else(|| Rc::new(Array::scalar(0)));
-    let [zero] = zero.data[..] else {
+    let first = zero.data.first().copied().unwrap_or(0);
+    if zero.data.iter().any(|zero| *zero != first) {
         return Err(NodeProblem::unsupported(
             "it has a zero for each channel; quantise it with one zero, or by QLinear operators",
         ));
-    };
+    }
     let (kind, scale) = (x.kind(), Array::scalar(1.0));
-    let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![zero], along: None };
+    let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![first], along: None };
     let name = format!("{}/operand_{at}", cx.name);
     Ok(Operand::Float(DataType::Float, real(cx, name, &x, &numbers)?))
+}
+
+/// Unsigned integers of 8 bits from zero and scale of the tensor's own extremes, and these.
+pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let x = cx.float(0, "x")?;
+    let axes: Vec<usize> = (0..cx.shape(x).len()).collect();
+    let clip = |min: f32, max: f32| Op::Clip { min, max };
+    let mut steps = Steps::new(cx);
+    let most = steps.reduce(ReduceOp::Max, x, &axes)?;
+    let most = steps.map(clip(0.0, f32::INFINITY), most)?;
+    let least = steps.reduce(ReduceOp::Min, x, &axes)?;
+    let least = steps.map(clip(f32::NEG_INFINITY, 0.0), least)?;
+    let range = steps.pair(Op::Sub, most, least)?;
+    let scale = steps.with(Op::Div, range, 255.0)?;
+    // Of nothing but zeros any scale will do.
+    let scale = steps.map(clip(f32::MIN_POSITIVE, f32::INFINITY), scale)?;
+    let below = steps.pair(Op::Div, least, scale)?;
+    let zero = steps.with(Op::Mul, below, -1.0)?;
+    let zero = steps.map(Op::Round, zero)?;
+    let zero = steps.map(clip(0.0, 255.0), zero)?;
+    let quotient = steps.pair(Op::Div, x, scale)?;
+    let whole = steps.map(Op::Round, quotient)?;
+    let moved = steps.pair(Op::Add, whole, zero)?;
+    let q = steps.map(clip(0.0, 255.0), moved)?;
+    let (scale, zero) = (steps.reshape(scale, &[])?, steps.reshape(zero, &[])?);
+    Ok(vec![
+        Operand::Whole(DataType::Uint8, q),
+        Operand::Float(DataType::Float, scale),
+        Operand::Whole(DataType::Uint8, zero),
+    ])
 }
 
 /// Products of integers, whose sums are whole numbers of 32 bits.

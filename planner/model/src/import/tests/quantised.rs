@@ -257,6 +257,37 @@ fn products_of_integers_are_exact() {
     assert_eq!(model.run(), (0..6).map(product).collect::<Vec<f64>>());
 }
 
+/// Scale and zero of the tensor itself, in a product as onnxruntime's quantiser writes it.
+#[test]
+fn quantisation_by_a_tensors_own_extremes() {
+    let b = eight(DataType::Int8, &[4, 3], 7);
+    let model = Model::new(13)
+        .input("x", &[2, 4])
+        .initializer(scales("half", &[3.5]))
+        .initializer(integers("b", DataType::Int8, &[4, 3], &b))
+        .initializer(integers("bz", DataType::Int8, &[], &[2]))
+        .initializer(scales("bs", &[0.125]))
+        .node("Sub", "x half", "m", vec![])
+        .node("DynamicQuantizeLinear", "m", "q s z", vec![])
+        .node("MatMulInteger", "q b z bz", "p", vec![])
+        .node("Cast", "p", "f", vec![int("to", 1)])
+        .node("Mul", "s bs", "t", vec![])
+        .node("Mul", "f t", "y", vec![])
+        .output("y");
+    // From -2.5 to 4.5.
+    let scale = 7f32 / 255.0;
+    let zero = (2.5 / scale).round_ties_even();
+    let q = |at: usize| ((at as f32 - 2.5) / scale).round_ties_even() + zero;
+    let product = |at: usize| {
+        let terms =
+            (0..4).map(|k| f64::from(q(at / 3 * 4 + k) - zero) * (b[k * 3 + at % 3] - 2) as f64);
+        terms.sum::<f64>() * f64::from(scale) * 0.125
+    };
+    for (at, found) in model.run().into_iter().enumerate() {
+        assert!((found - product(at)).abs() < 1e-5, "{at}: {found}, {}", product(at));
+    }
+}
+
 #[test]
 fn numbers_that_do_not_fit_are_refused() {
     for (dims, attributes, said) in [
