@@ -305,9 +305,9 @@ fn with(
     translate: Translate,
 ) -> Result<Vec<Operand>, NodeProblem> {
     let inputs = operands.iter().cloned().map(Given::Known).collect();
-    let (proto, name, opset) = (cx.proto, cx.name, cx.opset);
+    let (proto, name, prefix, opset) = (cx.proto, cx.name, cx.prefix, cx.opset);
     let (builder, external) = (&mut *cx.builder, &mut *cx.external);
-    translate(&mut Context { proto, name, opset, inputs, builder, external })
+    translate(&mut Context { proto, name, prefix, opset, inputs, builder, external })
 }
 
 /// An operator that moves elements and computes none, on quantised tensors: on the integers and on
