@@ -5,18 +5,16 @@
 //! and nothing else. Then a network that was truly trained reads a digit.
 
 use super::output::Output;
-use super::plan::Order;
+use super::plan::pack;
 use super::{Error, zoo};
 use bytes::Bytes;
 use eyelet::arena::MappedArena;
 use eyelet::device;
 use eyelet::executor::{Instance, Options};
-use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::leftovers::{self, Scratch};
-use eyelet_planner::strategy::demand::DELTA;
-use eyelet_planner::strategy::{Effort, Strategy};
+use eyelet_planner::strategy::PackRequest;
 use eyelet_planner::{board, size};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -164,17 +162,15 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
     output.line(format_args!("planning it into {small}, and into memory that holds all of it"))?;
     let mut budgets = vec![args.budget, full.max(args.budget)];
     budgets.dedup();
-    let packed = order(budgets)?.pack(model, &graph, &model.with_extension("pack"), output)?;
+    let packed = pack(&request(budgets)?, model, &graph, &model.with_extension("pack"), output)?;
     output.line(format_args!("  planned in {:.0} ms", packed.planning_ms))?;
     Ok((model.with_extension("pack"), packed.weights_bytes, full.max(args.budget)))
 }
 
-fn order(budgets: Vec<u64>) -> Result<Order, Error> {
+fn request(budgets: Vec<u64>) -> Result<PackRequest, Error> {
     let profile = board::host()?.profile;
     let threads = profile.threads.clamp(1, super::target::DEFAULT_THREADS);
-    let strategy = Strategy::default();
-    let (effort, delta, weights) = (Effort::Default, DELTA, Encoding::F32);
-    Ok(Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights })
+    Ok(PackRequest { exact: true, ..PackRequest::new(budgets, profile, threads) })
 }
 
 /// A size that may not be known.
@@ -221,7 +217,7 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
     let graph = import_bytes(Bytes::from_static(MODEL), None)
         .map_err(|error| Error::of_import(name, error))?;
     let path = folder.join("digits.pack");
-    let packed = order(vec![DIGITS_BUDGET])?.pack(name, &graph, &path, output)?;
+    let packed = pack(&request(vec![DIGITS_BUDGET])?, name, &graph, &path, output)?;
     let bytes =
         std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
 

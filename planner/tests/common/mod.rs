@@ -29,9 +29,8 @@ use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
-use eyelet_planner::strategy::demand::DELTA;
-use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy};
+use eyelet_planner::strategy::choose::{Chosen, choose};
+use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request};
 use eyelet_planner::write::write_pack;
 use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
@@ -138,10 +137,9 @@ impl Subject {
 
     /// Plans for these budgets, made together and checked.
     pub fn together(&self, budgets: &[u64], threads: u32, effort: Effort) -> Chosen {
-        let (profile, strategy) = (&self.board.profile, Strategy::Joint);
-        let (exact, delta) = (true, DELTA);
-        let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
-        let chosen = choose(&self.network, &wanted).unwrap();
+        let request = PackRequest::new(budgets.to_vec(), self.board.profile.clone(), threads);
+        let request = PackRequest { exact: true, effort, ..request };
+        let chosen = choose(&self.network, &request).unwrap();
         for plan in chosen.made.iter().map(|made| &made.plan) {
             if let Err(violations) = check(&chosen.network, plan, chosen.weights_bytes) {
                 panic!("budget {}: {}", plan.budget, violations[0]);

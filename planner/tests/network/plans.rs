@@ -20,8 +20,8 @@ use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy, demand};
+use eyelet_planner::strategy::choose::{Chosen, choose};
+use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request, Strategy};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -204,9 +204,9 @@ fn chosen_if(
     budgets: &[u64],
     threads: u32,
 ) -> Option<Chosen> {
-    let (profile, effort, delta) = (&subject.board.profile, Effort::Fast, demand::DELTA);
-    let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
-    let chosen = choose(&subject.network, &wanted).ok()?;
+    let request = PackRequest::new(budgets.to_vec(), subject.board.profile.clone(), threads);
+    let request = PackRequest { strategy, exact, effort: Effort::Fast, ..request };
+    let chosen = choose(&subject.network, &request).ok()?;
     for (made, budget) in chosen.made.iter().zip(budgets) {
         let plan = &made.plan;
         assert!(plan.budget == *budget && plan.arena_bytes <= *budget);

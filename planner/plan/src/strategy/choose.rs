@@ -16,11 +16,9 @@ use super::algorithms::{Choice, Means, choices};
 use super::on_load::Transformed;
 use super::refit::Refit;
 use super::shared_residents::{Guest, lay_out};
-use super::{Draft, Effort, PlanError, PlanResult, Request, Strategy, begin, refusal};
+use super::{Draft, PackRequest, PlanError, PlanResult, begin, refusal};
 use crate::bound::least_bound_ns;
-use crate::profile::Profile;
 use crate::simulate::simulate;
-use eyelet::pack::PAGE;
 use eyelet_model::layout::place_weights;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
@@ -29,20 +27,6 @@ use std::sync::Arc;
 /// Choices of algorithms of each kind that are planned: those with the least bounds. The direct one
 /// is always planned.
 const MOST_CHOICES: usize = 2;
-
-/// What to plan for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// Budgets in ascending order, each once.
-    pub budgets: &'a [u64],
-    pub profile: &'a Profile,
-    pub strategy: Strategy,
-    pub threads: u32,
-    pub exact: bool,
-    pub effort: Effort,
-    /// The step by which queues grow while the least delay of a pipeline is searched for.
-    pub delta: u64,
-}
 
 /// The plans of a pack.
 #[derive(Clone, Debug)]
@@ -76,10 +60,10 @@ struct Finished<'a> {
 }
 
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
-pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
-    let mut candidates: Vec<Candidate> = offered(network, wanted)
+pub fn choose(network: &Network, request: &PackRequest) -> Result<Chosen, PlanError> {
+    let mut candidates: Vec<Candidate> = offered(network, request)
         .into_iter()
-        .map(|choice| Candidate::new(network.clone(), &choice, wanted))
+        .map(|choice| Candidate::new(network.clone(), &choice, request))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
     let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
@@ -96,7 +80,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             if candidate.bound_ns >= least {
                 continue;
             }
-            match candidate.begin(wanted, refuse) {
+            match candidate.begin(request, refuse) {
                 Ok(None) => {}
                 Ok(Some(drafts)) => {
                     let predicted_ns = drafts.iter().map(Draft::predicted_ns).sum();
@@ -111,22 +95,22 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         }
     }
     match found.into_iter().min_by_key(|(ns, ..)| *ns) {
-        Some((_, candidate, drafts)) => Ok(candidate.finish(wanted, drafts).laid_out(wanted)),
+        Some((_, candidate, drafts)) => Ok(candidate.finish(request, drafts).laid_out(request)),
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }
 
 /// The choices to be planned.
-fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
-    let Wanted { budgets, profile, strategy, threads, exact, .. } = *wanted;
-    let means: &[Means] = match (exact, strategy.transforms()) {
+fn offered(network: &Network, request: &PackRequest) -> Vec<Choice> {
+    let PackRequest { budgets, profile, threads, .. } = request;
+    let means: &[Means] = match (request.exact, request.strategy.transforms()) {
         (true, _) => &[Means::Exact],
         (false, true) => &[Means::All, Means::Stored],
         (false, false) => &[Means::Stored],
     };
     let mut offered: Vec<Choice> = Vec::new();
     for means in means {
-        let choices = choices(network, profile, threads, budgets, *means);
+        let choices = choices(network, profile, *threads, budgets, *means);
         // If larger weights or more scratch do not fit a budget, the direct algorithms do.
         let some = choices.into_iter().enumerate();
         let some = some.filter(|(index, choice)| *index < MOST_CHOICES || choice.is_direct());
@@ -157,13 +141,13 @@ impl Finished<'_> {
     }
 
     /// Lays out residents that plans share at one address.
-    fn laid_out(mut self, wanted: &Wanted<'_>) -> Chosen {
-        if !wanted.lays_out() {
+    fn laid_out(mut self, request: &PackRequest) -> Chosen {
+        if !request.lays_out() {
             return self.chosen;
         }
         let Self { chosen: Chosen { network, made, predicted_ns, .. }, refits } = &mut self;
         let predict =
-            |plan: &Plan| simulate(network, plan, wanted.profile, wanted.threads).steady_ns;
+            |plan: &Plan| simulate(network, plan, &request.profile, request.threads).steady_ns;
         let guests = made.iter().zip(&*predicted_ns).zip(&*refits);
         let guests: Vec<Guest<'_>> = guests
             .map(|((made, predicted_ns), refit)| Guest {
@@ -184,18 +168,17 @@ impl Finished<'_> {
 }
 
 impl Candidate {
-    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>) -> Self {
+    fn new(mut network: Network, choice: &Choice, request: &PackRequest) -> Self {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
-        let transformed = |budget: &u64| match wanted.strategy.transforms() {
-            true => Transformed::new(&wanted.request(&network, weights_bytes, *budget)),
+        let transformed = |budget: &u64| match request.strategy.transforms() {
+            true => Transformed::new(&request.of(&network, weights_bytes, *budget)),
             false => None,
         };
-        let cache = wanted.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));
-        let transformed = wanted.budgets.iter().map(transformed).collect();
-        let bound =
-            |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
-        let bound_ns = wanted.budgets.iter().map(bound).sum();
+        let cache = request.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));
+        let transformed = request.budgets.iter().map(transformed).collect();
+        let bound = |budget: &u64| least_bound_ns(&request.of(&network, weights_bytes, *budget));
+        let bound_ns = request.budgets.iter().map(bound).sum();
         let is_direct = choice.is_direct();
         Self { weights_bytes, transformed, cache, network, bound_ns, is_direct }
     }
@@ -204,15 +187,15 @@ impl Candidate {
     /// with `refuse` the error that names the smallest budget.
     fn begin<'a>(
         &'a self,
-        wanted: &Wanted<'a>,
+        request: &'a PackRequest,
         refuse: bool,
     ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
         let mut all = Vec::new();
-        for (budget, transformed) in wanted.budgets.iter().zip(&self.transformed) {
-            let request = wanted.request(&self.network, self.weights_bytes, *budget);
-            match begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)? {
-                Some(draft) => all.push(self.in_cache(wanted, *budget, draft)?),
-                None if refuse => return Err(refusal(&request)),
+        for (budget, transformed) in request.budgets.iter().zip(&self.transformed) {
+            let one = request.of(&self.network, self.weights_bytes, *budget);
+            match begin(request.strategy, &one, transformed.as_ref(), request.delta)? {
+                Some(draft) => all.push(self.in_cache(request, *budget, draft)?),
+                None if refuse => return Err(refusal(&one)),
                 None => return Ok(None),
             }
         }
@@ -222,38 +205,38 @@ impl Candidate {
     /// The draft for a budget, or a clearly faster one for the size of the shared cache.
     fn in_cache<'a>(
         &'a self,
-        wanted: &Wanted<'a>,
+        request: &'a PackRequest,
         budget: u64,
         draft: Draft<'a>,
     ) -> Result<Draft<'a>, PlanError> {
         let cache = self.cache.as_ref().filter(|of| of.0 < budget && draft.may_read());
         let Some((bytes, transformed)) = cache else { return Ok(draft) };
-        let request = wanted.request(&self.network, self.weights_bytes, *bytes);
+        let one = request.of(&self.network, self.weights_bytes, *bytes);
         let is_slower = |ns: u64| draft.predicted_ns() > clearly(ns);
-        if !is_slower(least_bound_ns(&request)) {
+        if !is_slower(least_bound_ns(&one)) {
             return Ok(draft);
         }
-        let other = begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)?;
+        let other = begin(request.strategy, &one, transformed.as_ref(), request.delta)?;
         Ok(other.filter(|other| is_slower(other.predicted_ns())).unwrap_or(draft))
     }
 
     /// Improves the plans.
-    fn finish<'a>(&self, wanted: &Wanted<'_>, drafts: Vec<Draft<'a>>) -> Finished<'a> {
+    fn finish<'a>(&self, request: &PackRequest, drafts: Vec<Draft<'a>>) -> Finished<'a> {
         let finish = |draft: Draft<'a>| {
-            let (made, refit) = draft.finish(wanted.effort);
+            let (made, refit) = draft.finish(request.effort);
             (made, refit.map(Arc::new))
         };
         let (mut made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
-        made.iter_mut().zip(wanted.budgets).for_each(|(made, budget)| made.plan.budget = *budget);
+        made.iter_mut().zip(&request.budgets).for_each(|(made, budget)| made.plan.budget = *budget);
         let Self { network, weights_bytes, .. } = self;
         let predict = |made: &PlanResult| {
-            simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns
+            simulate(network, &made.plan, &request.profile, request.threads).steady_ns
         };
         let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
         let (network, weights_bytes) = (network.clone(), *weights_bytes);
         let chosen = Chosen { network, weights_bytes, made, predicted_ns };
         let mut finished = Finished { chosen, refits };
-        if wanted.strategy.transforms() {
+        if request.strategy.transforms() {
             finished.take_smaller();
         }
         finished
@@ -264,24 +247,4 @@ impl Candidate {
 /// can tell: they do not know what else goes through the cache.
 fn clearly(ns: u64) -> u64 {
     ns + ns / 50
-}
-
-impl<'a> Wanted<'a> {
-    /// Bytes of arena that the shared cache holds, if a budget is larger.
-    fn cache_bytes(&self) -> Option<u64> {
-        let bytes = self.profile.near_bytes() / PAGE * PAGE;
-        let is_larger = self.budgets.iter().any(|budget| *budget > bytes);
-        (self.strategy.transforms() && bytes > 0 && is_larger).then_some(bytes)
-    }
-
-    /// Whether residents are laid out for changes of budget.
-    fn lays_out(&self) -> bool {
-        // If loads are copied to a GPU's own memory, residents are read again.
-        self.strategy.transforms() && self.budgets.len() > 1 && self.profile.transfer.is_none()
-    }
-
-    fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
-        let Self { threads, profile, exact, .. } = *self;
-        Request { network, weights_bytes, budget, threads, profile, exact }
-    }
 }

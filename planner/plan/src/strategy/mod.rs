@@ -21,6 +21,7 @@ mod improve;
 mod joint;
 mod kind;
 pub mod on_load;
+mod pack_request;
 mod place;
 mod precomputed;
 mod refit;
@@ -33,6 +34,7 @@ pub mod swapnet;
 pub use crate::request::Request;
 pub use flexnn::Parts;
 pub use kind::Strategy;
+pub use pack_request::PackRequest;
 
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;

@@ -1,9 +1,9 @@
 //! `eyelet plan`: from a model to a pack.
 
-mod order;
+mod pack;
 mod packed;
 
-pub use order::Order;
+pub use pack::{lower, pack};
 
 use super::model::Reading;
 use super::output::Output;
@@ -11,8 +11,8 @@ use super::target::Target;
 use super::{Error, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
-use eyelet_planner::strategy::{Effort, Parts, Strategy, demand};
-use order::to_ms;
+use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
+use pack::{least, to_ms};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -88,7 +88,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights) = (args.effort, args.weights);
     let delta = delta(args.delta, strategy)?;
-    let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
+    let mut request =
+        PackRequest { budgets, profile, threads, strategy, effort, exact, weights, delta };
 
     let path = match args.min_budget {
         true => args.output,
@@ -101,7 +102,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let graph = args.reading.import(&args.model)?;
     let import_time = start.elapsed();
     let least = match args.min_budget {
-        true => Some(order.least(&args.model, &graph)?),
+        true => Some(least(&request, &args.model, &graph)?),
         false => None,
     };
     let path = match (&least, path) {
@@ -109,12 +110,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         (Some(least), None) => return output.report(least),
         (None, None) => return Err(Error::Internal("no path for the pack".to_owned())),
     };
-    order.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
-    let mut packed = order.pack(&args.model, &graph, &path, output)?;
+    request.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
+    let mut packed = pack(&request, &args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
     packed.notes = graph.notes;
     if let Some(file) = &args.report {
-        report::write(file, &path, &order, output)?;
+        report::write(file, &path, &request, output)?;
     }
     packed.least = least;
     output.report(&packed)

@@ -1,12 +1,12 @@
 //! What `eyelet plan` says: of the pack, of each of its plans, and of the smallest budget.
 
-use super::order::Order;
 use crate::cli::output::shape;
 use crate::cli::target::Beside;
 use eyelet::pack::{Encoding, OpKind};
 use eyelet_planner::board::Device;
 use eyelet_planner::network::Network;
 use eyelet_planner::size;
+use eyelet_planner::strategy::PackRequest;
 use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,12 @@ pub struct Planned {
 }
 
 impl Packed {
-    pub(super) fn new(path: &Path, network: &Network, weights_bytes: u64, order: &Order) -> Self {
+    pub(super) fn new(
+        path: &Path,
+        network: &Network,
+        weights_bytes: u64,
+        request: &PackRequest,
+    ) -> Self {
         let port = |port: &eyelet_planner::network::Port| Port {
             name: port.name.clone(),
             shape: port.shape.clone(),
@@ -140,11 +145,11 @@ impl Packed {
             network: network.name.clone(),
             isa: network.isa.name(),
             device: Device::of(network.isa),
-            board: order.profile.name.clone(),
-            estimated: order.profile.estimated,
-            strategy: order.strategy.name(),
-            threads: order.threads,
-            exact: order.exact,
+            board: request.profile.name.clone(),
+            estimated: request.profile.estimated,
+            strategy: request.strategy.name(),
+            threads: request.threads,
+            exact: request.exact,
             layers: network.layers.len(),
             winograd_layers: network
                 .layers
@@ -153,7 +158,7 @@ impl Packed {
                 .count(),
             same_bits: true,
             weights_bytes,
-            weights: order.weights.name(),
+            weights: request.weights.name(),
             denormal_weights: 0,
             rounding_error: None,
             inputs: network.inputs.iter().map(port).collect(),

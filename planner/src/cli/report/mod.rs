@@ -8,13 +8,12 @@ mod data;
 use super::Error;
 use super::output::Output;
 use super::pack_file::{PackFile, planner_types};
-use super::plan::Order;
 use super::progress::Progress;
 use data::{Curve, Data};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::replace::replace;
-use eyelet_planner::strategy::Request;
+use eyelet_planner::strategy::{PackRequest, Request};
 use std::io::Write;
 use std::path::Path;
 
@@ -25,8 +24,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// Where the parts go, in the order in which they stand in the page.
 const MARKS: [&str; 3] = ["/*style*/", "/*data*/", "/*script*/"];
 
-/// Writes the page of a pack that was made to order.
-pub fn write(file: &Path, pack: &Path, order: &Order, output: Output) -> Result<(), Error> {
+/// Writes the page of a pack that was made for a request.
+pub fn write(file: &Path, pack: &Path, wanted: &PackRequest, output: Output) -> Result<(), Error> {
     let found = PackFile::open(pack)?;
     let mut plans: Vec<(Network, Plan)> = Vec::new();
     for entry in &found.entries {
@@ -37,14 +36,8 @@ pub fn write(file: &Path, pack: &Path, order: &Order, output: Output) -> Result<
         return Err(Error::Internal("the pack has no plans".to_owned()));
     };
     let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
-    let request = Request {
-        network,
-        weights_bytes: found.header.weights_bytes,
-        budget: first.budget,
-        threads: first.threads,
-        profile: &order.profile,
-        exact: order.exact,
-    };
+    let of = wanted.of(network, found.header.weights_bytes, first.budget);
+    let request = Request { threads: first.threads, ..of };
     let curve = Curve::new(&request, &plans, |done| progress.set(done as u64));
     drop(progress);
     let mut data = Data::new(&request, first, curve);

@@ -8,7 +8,7 @@ mod chart;
 use super::Error;
 use super::model::Reading;
 use super::output::{Output, milliseconds};
-use super::plan::{Order, encoding};
+use super::plan::{encoding, lower};
 use super::progress::Progress;
 use super::target::Target;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -19,7 +19,8 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::{Effort, PlanError, PlanResult, Strategy, demand};
+use eyelet_planner::strategy::choose::choose;
+use eyelet_planner::strategy::{Effort, PackRequest, PlanError, PlanResult, Strategy};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -121,7 +122,7 @@ struct Sweep {
     weights: &'static str,
     weights_bytes: u64,
     strategies: Vec<&'static str>,
-    /// In ascending order.
+    /// In ascending request.
     budgets: Vec<Budget>,
     /// Strategy by strategy, each in ascending order of budgets.
     points: Vec<Point>,
@@ -168,25 +169,21 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let outputs = args.output.iter().map(|file| &file.path);
     args.target.files().reads_model(&args.model).writes("-o", outputs).check()?;
     let graph = args.reading.import(&args.model)?;
-    let mut order = Order {
-        budgets: Vec::new(),
-        profile,
-        strategy: Strategy::default(),
-        threads,
+    let mut request = PackRequest {
         exact: args.exact,
         effort: args.effort,
-        delta: demand::DELTA,
         weights: args.weights,
+        ..PackRequest::new(Vec::new(), profile, threads)
     };
-    let network = order.lower(&args.model, &graph)?;
+    let network = lower(&request, &args.model, &graph)?;
     let sizes = spaced(args.budgets, args.points);
     let total = sizes.len() * (strategies.len() + 1);
     let progress = Progress::count(output, "planning", total as u64);
     let mut sweep = Sweep {
         network: network.name.clone(),
-        board: order.profile.name.clone(),
-        device: Device::of(order.profile.isa),
-        estimated: order.profile.estimated,
+        board: request.profile.name.clone(),
+        device: Device::of(request.profile.isa),
+        estimated: request.profile.estimated,
         threads,
         exact: args.exact,
         weights: args.weights.name(),
@@ -197,7 +194,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         files: args.output.iter().map(|file| file.path.clone()).collect(),
     };
     for &budget_bytes in &sizes {
-        let profile = &order.profile;
+        let profile = &request.profile;
         let bound_ns = match args.exact {
             true => lower_bound_ns(&network, budget_bytes, profile, threads),
             false => bound_of_all_ns(&network, profile, threads, budget_bytes),
@@ -207,15 +204,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         progress.set(sweep.budgets.len() as u64);
     }
     for strategy in strategies {
-        order.strategy = strategy;
-        order.exact = args.exact || strategy.computes_directly();
+        request.strategy = strategy;
+        request.exact = args.exact || strategy.computes_directly();
         // What is too little for a strategy needs no search to be found too little again.
         let mut smallest = 0;
         for &budget in &sizes {
-            order.budgets = vec![budget];
+            request.budgets = vec![budget];
             let planned = match budget < smallest {
                 true => None,
-                false => point(&order, &network, &mut smallest)?,
+                false => point(&request, &network, &mut smallest)?,
             };
             sweep.points.push(Point {
                 strategy: strategy.name(),
@@ -234,10 +231,14 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&sweep)
 }
 
-/// The plan for an order's budget. Where there is none, `smallest` becomes the budget of the smallest.
-fn point(order: &Order, network: &Network, smallest: &mut u64) -> Result<Option<Planned>, Error> {
+/// The plan for a request's budget. Where there is none, `smallest` becomes the budget of the smallest.
+fn point(
+    request: &PackRequest,
+    network: &Network,
+    smallest: &mut u64,
+) -> Result<Option<Planned>, Error> {
     let start = Instant::now();
-    let chosen = match order.choose(network) {
+    let chosen = match choose(network, request) {
         Ok(chosen) => chosen,
         Err(PlanError::Budget { smallest: found, .. }) => {
             *smallest = found;

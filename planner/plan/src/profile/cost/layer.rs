@@ -78,6 +78,167 @@ pub(super) struct LayerCost {
     launches: f64,
 }
 
+/// A layer as it is stored and as its steps compute it, and what computes it.
+struct Setting<'a> {
+    network: &'a Network,
+    stored: &'a Layer,
+    layer: &'a Layer,
+    /// The algorithm that steps compute by; 0 for the stored one.
+    algorithm: u32,
+    work: &'a Work,
+    compute: &'a Compute,
+    threads: u32,
+    /// How much faster all threads are than one.
+    speedup: f64,
+    rows: f64,
+    pieces: f64,
+}
+
+impl Setting<'_> {
+    /// What every class of layers has.
+    fn plain(&self) -> LayerCost {
+        let &Self { network, stored, work, compute, threads, speedup, pieces, .. } = self;
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let near_gbs = compute.near_gbs(threads);
+        let input = network.tensors.get(stored.inputs[0] as usize);
+        let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
+        let mut cost = LayerCost {
+            launches: 1.0,
+            piece_ns: work.ns(compute) / speedup / pieces,
+            piece_start_ns: work.pieces * work.class.piece_ns(compute) / speedup / pieces,
+            chains: chains.map_or(1.0, |chains| chains.count() as f64),
+            panel_expand_ns: self.expand_ns() / speedup,
+            group: u32::MAX,
+            // Weights come from memory whatever their size.
+            panel_memory_ns: panel_bytes / compute.bandwidth_gbs(threads),
+            panel_near_ns: panel_bytes / near_gbs,
+            scratch_ns: 0.5 / near_gbs,
+            near_panels: f64::INFINITY,
+            exposed: work.class.exposed(compute),
+            ..LayerCost::default()
+        };
+        self.reads_and_writes(&mut cost, work.read, work.written);
+        cost
+    }
+
+    /// What steps spend on a stored panel before they can use it, on one thread.
+    fn expand_ns(&self) -> f64 {
+        let &Self { network, stored, layer, work, compute, .. } = self;
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let gpu = network.isa == Isa::Cuda;
+        let widened = match stored.encoding() {
+            _ if gpu => 0.0,
+            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
+                2.0 * panel_bytes / compute.widen_gbs
+            }
+            Some(Encoding::I8) if stored.kind != OpKind::Gather as u32 => {
+                4.0 * panel_bytes / compute.widen_gbs
+            }
+            _ => 0.0,
+        };
+        let started = match work.class {
+            Class::Depthwise if !gpu => panel_bytes * compute.depthwise_wait_ns_per_byte,
+            _ => 0.0,
+        };
+        let transformed = match self.algorithm {
+            0 => 0.0,
+            _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
+        };
+        widened + transformed + started
+    }
+
+    /// Bytes of all inputs and outputs. They come from memory if a step's do not fit the cache.
+    fn reads_and_writes(&self, cost: &mut LayerCost, read: u64, written: u64) {
+        let &Self { work, compute, threads, .. } = self;
+        let bandwidth = compute.bandwidth_gbs(threads);
+        // What is read there has stayed since it was written, next to as much that its maker used.
+        let gbs = match 2 * (work.read + work.written) <= compute.shared_cache_bytes {
+            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(threads),
+            true => (compute.elementwise_gbs * self.speedup).max(bandwidth),
+            false => bandwidth,
+        };
+        cost.row_memory_ns = read as f64 / gbs / self.rows;
+        cost.piece_memory_ns = written as f64 / gbs / self.pieces;
+        cost.cached_rows = compute.cache_bytes as f64 * self.rows / (read + written).max(1) as f64;
+    }
+
+    /// A GPU's Winograd convolution. The products read and write what is between the transforms,
+    /// all tiles of a layer.
+    fn transforms_on_gpu(&self, cost: &mut LayerCost) {
+        let &Self { network, layer, compute, speedup, .. } = self;
+        let transforms = Transforms::of(network, layer);
+        let outputs = f64::from(network.tensors[layer.output as usize].cols());
+        cost.row_ns = transforms.input_bytes / compute.transform_gbs / speedup / self.rows;
+        cost.piece_ns += transforms.output_bytes / compute.transform_gbs / speedup / self.pieces;
+        let written = 4 * (transforms.points * outputs) as u64;
+        self.reads_and_writes(cost, (transforms.input_bytes / 2.0) as u64, written);
+    }
+
+    /// A processor's Winograd convolution.
+    fn transforms(&self, cost: &mut LayerCost) {
+        let &Self { network, stored, layer, algorithm, work, compute, threads, speedup, .. } = self;
+        let transforms = Transforms::of(network, layer);
+        let bytes_ns = |bytes: f64| bytes / compute.transform_gbs / speedup;
+        let panel_bytes = f64::from(layer.panel_bytes);
+        let cached = compute.cache_bytes as f64;
+        cost.first_blocks = 1.0;
+        if algorithm != 0 || stored.encoding != 0 {
+            cost.group = ops::panels_at_once(layer) as u32;
+            (cost.near_panels, cost.first_blocks) = (cached / panel_bytes, 0.0);
+        } else if work.panels as f64 * panel_bytes > cached {
+            cost.near_panels = 0.0;
+        }
+        cost.piece_ns += bytes_ns(transforms.output_bytes) / self.pieces;
+        cost.row_carry_ns =
+            bytes_ns(8.0 * transforms.points * network.isa.panel() as f64) / self.rows;
+        cost.far_ns = bytes_ns(4.0 * transforms.products);
+        // Of what the layer reads and writes, the part that is not near: slices by rows or panels
+        // each have their share.
+        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
+        let spilled = (1.0 - near / ((work.read + work.written) as f64).max(1.0)).max(0.0);
+        let spill_ns = compute.transform_spill_ns_per_byte / speedup * spilled;
+        cost.row_spill_ns = spill_ns * work.read as f64 / self.rows;
+        cost.piece_spill_ns = spill_ns * work.written as f64 / self.pieces;
+        // In smaller blocks groups' weights still come from a cache, and groups of panels have
+        // inputs of their own.
+        if transforms.grouped {
+            cost.piece_ns += bytes_ns(transforms.input_bytes) / self.pieces;
+            return;
+        }
+        cost.row_ns = bytes_ns(transforms.input_bytes) / self.rows;
+        cost.blocks = Blocks::new(network, stored, layer, algorithm, threads);
+        cost.row_blocks = transforms.blocks / self.rows;
+        cost.block_ns = transforms.products * compute.product_ns / speedup;
+        // What is stored, or made for all threads together, and does not fit their caches, is read
+        // for each block from where it was, or was written. The first time is that of the step.
+        cost.near_block_ns = panel_bytes * compute.product_ns_per_byte / speedup;
+        // Weights that were read a block ago are in the cache that all share, if it holds a layer's
+        // at all.
+        let near_gbs = compute.near_gbs(threads);
+        let again_gbs = match 2.0 * work.panels as f64 * panel_bytes <= compute.near_bytes() as f64
+        {
+            true => near_gbs,
+            false => compute.bandwidth_gbs(threads),
+        };
+        (cost.again_memory_ns, cost.again_near_ns) =
+            (panel_bytes / again_gbs, panel_bytes / near_gbs);
+    }
+
+    /// How a GPU's multiprocessors share a layer.
+    fn launches(&self, cost: &mut LayerCost, multiprocessors: u32) {
+        let &Self { network, layer, .. } = self;
+        let made = Launches::of(network, layer, multiprocessors);
+        let cols = network.tensors[layer.output as usize].cols();
+        let columns = match layer.panels {
+            0 => cols.div_ceil(network.isa.panel() as u32),
+            panels => panels,
+        };
+        let all_ns = cost.piece_ns * self.speedup * self.pieces;
+        cost.least_ns = all_ns * made.busy_panels / f64::from(columns.max(1));
+        cost.launches = made.count;
+    }
+}
+
 impl LayerCost {
     /// A layer whose steps are computed by its own algorithm (0), or another; `None` if they cannot be.
     pub(super) fn new(
@@ -89,9 +250,7 @@ impl LayerCost {
         threads: u32,
     ) -> Option<Self> {
         let gpu = network.isa == Isa::Cuda;
-        let input = network.tensors.get(stored.inputs[0] as usize);
-        let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
-        let plain = match algorithm {
+        let layer = &match algorithm {
             0 => *stored,
             // A GPU's steps compute what is stored.
             _ if gpu => return None,
@@ -100,145 +259,33 @@ impl LayerCost {
                 ops::transformed(stored, input, algorithm, network.isa)?
             }
         };
-        let layer = &plain;
-        let work = Work::of(network, layer);
-        let Work { class, mut read, mut written, panels, rows, .. } = work;
-        let pieces = (panels * rows) as f64;
-        // Weights come from memory whatever their size; activations if a step's do not fit the cache.
-        let bandwidth = compute.bandwidth_gbs(threads);
-        // What is read there has stayed since it was written, beside as much that its maker used.
-        let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
-            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(threads),
-            true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
-            false => bandwidth,
+        let work = &Work::of(network, layer);
+        let (rows, pieces) = (work.rows as f64, (work.panels * work.rows) as f64);
+        let speedup = compute.speedup(threads);
+        let setting = Setting {
+            network,
+            stored,
+            layer,
+            algorithm,
+            work,
+            compute,
+            threads,
+            speedup,
+            rows,
+            pieces,
         };
-        let panel_bytes = f64::from(stored.panel_bytes);
-        let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
-        let mut spill_ns = 0.0;
-        let mut group = u32::MAX;
-        let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
-        let mut sizes = Blocks::default();
-        let (mut carried, mut far) = (0.0, 0.0);
-        let (mut near_panels, mut near_block_ns) = (f64::INFINITY, 0.0);
-        match class {
+        let mut cost = setting.plain();
+        match work.class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
-            Class::FullyConnected if !gpu => piece_ns = 0.0,
-            Class::Winograd if gpu => {
-                let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
-                // The products read and write what is between the transforms, all tiles of a layer.
-                read = (transforms.input_bytes / 2.0) as u64;
-                written = 4
-                    * (transforms.points * f64::from(network.tensors[layer.output as usize].cols()))
-                        as u64;
-            }
-            Class::Winograd => {
-                let transforms = Transforms::of(network, layer);
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
-                let input_ns = transforms.input_bytes / compute.transform_gbs;
-                // In smaller blocks groups' weights still come from a cache, and groups of panels have inputs of their own.
-                if transforms.grouped {
-                    piece_ns += input_ns;
-                } else {
-                    rows_ns = input_ns;
-                    sizes = Blocks::new(network, stored, layer, algorithm, threads);
-                }
-                carried = 8.0 * transforms.points * network.isa.panel() as f64;
-                spill_ns = compute.transform_spill_ns_per_byte;
-                blocks = transforms.blocks;
-                far = 4.0 * transforms.products;
-                let plain_bytes = f64::from(layer.panel_bytes);
-                let cached = compute.cache_bytes as f64;
-                if algorithm == 0 && stored.encoding == 0 {
-                    let all = panels as f64 * plain_bytes;
-                    (near_panels, first) = (if all > cached { 0.0 } else { f64::INFINITY }, 1.0);
-                } else {
-                    group = ops::panels_at_once(layer) as u32;
-                    (near_panels, first) = (cached / plain_bytes, 0.0);
-                }
-                block_ns = transforms.products * compute.product_ns;
-                // What is stored, or made for all threads together, and does not fit their caches, is read for each block from
-                // where it was, or was written. The first time is that of the step.
-                if transforms.grouped {
-                    (blocks, block_ns) = (0.0, 0.0);
-                } else {
-                    again_bytes = plain_bytes;
-                    near_block_ns = plain_bytes * compute.product_ns_per_byte;
-                }
-            }
+            Class::FullyConnected if !gpu => cost.piece_ns = 0.0,
+            Class::Winograd if gpu => setting.transforms_on_gpu(&mut cost),
+            Class::Winograd => setting.transforms(&mut cost),
             _ => {}
         }
-        let widened = match stored.encoding() {
-            _ if gpu => 0.0,
-            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
-                2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
-            }
-            Some(Encoding::I8) if stored.kind != OpKind::Gather as u32 => {
-                4.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
-            }
-            _ => 0.0,
-        };
-        let started = match class {
-            Class::Depthwise if !gpu => panel_bytes * compute.depthwise_wait_ns_per_byte,
-            _ => 0.0,
-        };
-        let transformed = match algorithm {
-            0 => 0.0,
-            _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
-        };
-        let speedup = compute.speedup(threads);
-        let (mut least_ns, mut launches) = (0.0, 1.0);
         if gpu {
-            let made = Launches::of(network, layer, multiprocessors);
-            let columns = match layer.panels {
-                0 => network.tensors[layer.output as usize]
-                    .cols()
-                    .div_ceil(network.isa.panel() as u32),
-                panels => panels,
-            };
-            least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
-            launches = made.count;
+            setting.launches(&mut cost, multiprocessors);
         }
-        // Of what the layer reads and writes, the part that is not near: slices by rows or panels each have their share.
-        let moved = (work.read + work.written) as f64;
-        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
-        let spilled = (1.0 - near / moved.max(1.0)).max(0.0);
-        let spill_ns = spill_ns / speedup * spilled;
-        // Weights that were read a block ago are in the cache that all share, if it holds a layer's at all.
-        let again_gbs = match 2.0 * panels as f64 * again_bytes <= compute.near_bytes() as f64 {
-            true => compute.near_gbs(threads),
-            false => bandwidth,
-        };
-        Some(Self {
-            least_ns,
-            launches,
-            row_ns: rows_ns / speedup / rows as f64,
-            piece_ns: piece_ns / speedup / pieces,
-            piece_start_ns: work.pieces * class.piece_ns(compute) / speedup / pieces,
-            chains: chains.map_or(1.0, |chains| chains.count() as f64),
-            panel_expand_ns: (widened + transformed + started) / speedup,
-            group,
-            panel_memory_ns: panel_bytes / bandwidth,
-            panel_near_ns: panel_bytes / compute.near_gbs(threads),
-            scratch_ns: 0.5 / compute.near_gbs(threads),
-            row_blocks: blocks / rows as f64,
-            blocks: sizes,
-            block_ns: block_ns / speedup,
-            near_panels,
-            near_block_ns: near_block_ns / speedup,
-            again_memory_ns: again_bytes / again_gbs,
-            again_near_ns: again_bytes / compute.near_gbs(threads),
-            first_blocks: first,
-            row_carry_ns: carried / compute.transform_gbs / speedup / rows as f64,
-            far_ns: far / compute.transform_gbs / speedup,
-            row_memory_ns: read as f64 / activations / rows as f64,
-            piece_memory_ns: written as f64 / activations / pieces,
-            cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
-            row_spill_ns: spill_ns * work.read as f64 / rows as f64,
-            piece_spill_ns: spill_ns * work.written as f64 / pieces,
-            exposed: class.exposed(compute),
-        })
+        Some(cost)
     }
 
     /// `near`: weights are in the cache that all share; otherwise in memory.

@@ -1,0 +1,61 @@
+//! What the plans of a pack are made for.
+
+use super::demand::DELTA;
+use super::{Effort, Request, Strategy};
+use crate::profile::Profile;
+use eyelet::pack::{Encoding, PAGE};
+use eyelet_model::network::Network;
+
+/// All that is asked of a pack before its network is known.
+#[derive(Clone, Debug)]
+pub struct PackRequest {
+    /// Bytes of arena, in ascending order, each once.
+    pub budgets: Vec<u64>,
+    pub profile: Profile,
+    /// Compute threads that the scratch must serve.
+    pub threads: u32,
+    pub strategy: Strategy,
+    pub effort: Effort,
+    /// Every layer is computed as it is stored.
+    pub exact: bool,
+    /// How weights are stored.
+    pub weights: Encoding,
+    /// The step by which queues grow while the least delay of a pipeline is searched for.
+    pub delta: u64,
+}
+
+impl PackRequest {
+    /// A request with defaults for all else.
+    pub fn new(budgets: Vec<u64>, profile: Profile, threads: u32) -> Self {
+        Self {
+            budgets,
+            profile,
+            threads,
+            strategy: Strategy::default(),
+            effort: Effort::default(),
+            exact: false,
+            weights: Encoding::F32,
+            delta: DELTA,
+        }
+    }
+
+    /// What is asked of one plan of a network.
+    pub fn of<'a>(&'a self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
+        let Self { ref profile, threads, exact, .. } = *self;
+        Request { network, weights_bytes, budget, threads, profile, exact }
+    }
+
+    /// Bytes of arena that the shared cache holds, if a budget is larger.
+    pub(super) fn cache_bytes(&self) -> Option<u64> {
+        let bytes = self.profile.near_bytes() / PAGE * PAGE;
+        let is_larger = self.budgets.iter().any(|budget| *budget > bytes);
+        (self.strategy.transforms() && bytes > 0 && is_larger).then_some(bytes)
+    }
+
+    /// Whether residents are laid out for changes of budget.
+    pub(super) fn lays_out(&self) -> bool {
+        // If loads are copied to a GPU's own memory, residents are read again.
+        let copies = self.profile.transfer.is_some();
+        self.strategy.transforms() && self.budgets.len() > 1 && !copies
+    }
+}

@@ -1,0 +1,189 @@
+//! From a graph to a pack: lowered, planned for each budget, proved, written, and proved again as it will be read.
+
+use super::packed::{Least, Packed, Planned};
+use crate::cli::Error;
+use crate::cli::output::{Output, milliseconds};
+use crate::cli::pack_file::PackFile;
+use crate::cli::progress::Progress;
+use crate::cli::run::input::seeded;
+use crate::cli::target::Beside;
+use eyelet::kernels::Isa;
+use eyelet::pack::{Encoding, Step};
+use eyelet::storage::residency::PageCache;
+use eyelet_planner::bound::least_bound_ns;
+use eyelet_planner::check::check;
+use eyelet_planner::graph::Graph;
+use eyelet_planner::layout::place_weights;
+use eyelet_planner::network::Network;
+use eyelet_planner::passes;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::simulate::simulate;
+use eyelet_planner::strategy::choose::{Chosen, choose};
+use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, PlanResult, Request};
+use eyelet_planner::{rounding, weights, write};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The smallest budget that can be met.
+pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
+    let mut network = lower(request, model, graph)?;
+    let weights_bytes = place_weights(&mut network);
+    let (strategy, threads) = (request.strategy, request.threads);
+    let request = Request { exact: true, ..request.of(&network, weights_bytes, 0) };
+    // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
+    match strategy::make(strategy, &request, Effort::Fast) {
+        Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
+            let strategy = strategy.name();
+            Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => unreachable!("no plan is without tables"),
+    }
+}
+
+/// A graph's network, with weights as the model has them.
+fn lowered(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
+    let lowered = passes::lower(graph, request.profile.isa);
+    lowered.map_err(|source| Error::Pass { path: model.to_owned(), source })
+}
+
+/// A graph's network, with a name and the encoding of its weights.
+pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
+    if request.weights == Encoding::I8 && request.profile.isa == Isa::Cuda {
+        return Err(Error::EightBitsOnGpu);
+    }
+    let mut network = lowered(request, model, graph)?;
+    if network.name.is_empty() {
+        network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    weights::encode(&mut network, request.weights);
+    Ok(network)
+}
+
+/// Plans a graph and writes the pack.
+pub fn pack(
+    request: &PackRequest,
+    model: &Path,
+    graph: &Graph,
+    path: &Path,
+    output: Output,
+) -> Result<Packed, Error> {
+    let start = Instant::now();
+    let network = lower(request, model, graph)?;
+    let passes_ms = to_ms(start.elapsed());
+    let Chosen { network, weights_bytes, made, .. } = choose(&network, request)?;
+    let prove = |made: &PlanResult| prove(request, &network, weights_bytes, made);
+    let planned = made.iter().map(prove).collect::<Result<_, _>>()?;
+    let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
+    let mut report = Packed::new(path, &network, weights_bytes, request);
+    report.passes_ms = passes_ms;
+    report.plans = planned;
+    let algorithms: Vec<_> = plans.iter().map(|plan| of_their_own(&plan.steps)).collect();
+    report.same_bits = algorithms.windows(2).all(|two| two[0] == two[1]);
+    report.planning_ms = to_ms(start.elapsed());
+
+    let start = Instant::now();
+    let progress = Progress::bytes(output, "writing weights", weights_bytes);
+    let predicted: Vec<u64> = report.plans.iter().map(|plan| plan.predicted_ns).collect();
+    let mut set = |bytes| progress.set(bytes);
+    report.denormal_weights =
+        write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut set)?;
+    drop(progress);
+    // What the board will prove before it runs the pack is proved here first.
+    let pack = PackFile::open(path)?;
+    for entry in &pack.entries {
+        pack.prove(entry)?;
+    }
+    drop(pack);
+    forget(path);
+    report.write_ms = to_ms(start.elapsed());
+    report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+    if request.weights != Encoding::F32 {
+        let start = Instant::now();
+        let layers = network.layers.len() as u64;
+        let progress = Progress::count(output, "comparing with fp32", layers);
+        let exact = lowered(request, model, graph)?;
+        let mut set = |layer| progress.set(layer);
+        let error = rounding::error(&network, &exact, seeded, &mut set);
+        report.rounding_error = error.map_err(|error| Error::Internal(error.to_string()))?;
+        report.rounding_ms = to_ms(start.elapsed());
+    }
+    Ok(report)
+}
+
+/// Proves and predicts a plan that took so much to make.
+fn prove(
+    request: &PackRequest,
+    network: &Network,
+    weights_bytes: u64,
+    made: &PlanResult,
+) -> Result<Planned, Error> {
+    let PlanResult { plan, constructive, improvement, tried, .. } = made;
+    let budget = plan.budget;
+    let start = Instant::now();
+    let proof = check(network, plan, weights_bytes)
+        .map_err(|violations| Error::Planned { budget, violations })?;
+    let checked = start.elapsed();
+    let start = Instant::now();
+    let timeline = simulate(network, plan, &request.profile, request.threads);
+    let bound_ns = least_bound_ns(&request.of(network, weights_bytes, budget));
+    let simulated = start.elapsed();
+    Ok(Planned {
+        budget_bytes: budget,
+        arena_bytes: plan.arena_bytes,
+        beside: Beside::of(network, plan),
+        tables_bytes: plan.tables,
+        peak_activation_bytes: proof.peak_activation_bytes,
+        resident_bytes: plan.resident_bytes(),
+        weight_buffer_bytes: plan.weight_buffer_bytes(),
+        bytes_read_per_inference: plan.bytes_per_inference(),
+        steps: plan.steps.len(),
+        loads: plan.loads.len(),
+        resident_loads: plan.resident.len(),
+        transformed_layers: transformed_layers(&plan.steps),
+        predicted_ms: milliseconds(timeline.steady_ns),
+        predicted_first_ms: milliseconds(timeline.first_ns),
+        predicted_compute_ms: milliseconds(timeline.compute_ns),
+        predicted_stall_ms: milliseconds(timeline.stall_ns),
+        lower_bound_ms: milliseconds(bound_ns),
+        gap_percent: percent_above(timeline.steady_ns, bound_ns),
+        predicted_ns: timeline.steady_ns,
+        constructive_ms: to_ms(*constructive),
+        improvement_ms: to_ms(*improvement),
+        designs_tried: *tried,
+        check_ms: to_ms(checked),
+        simulate_ms: to_ms(simulated),
+    })
+}
+
+/// Layers that are computed by an algorithm of their steps' own.
+fn transformed_layers(steps: &[Step]) -> usize {
+    let layers: BTreeSet<u32> = of_their_own(steps).into_iter().map(|(layer, _)| layer).collect();
+    layers.len()
+}
+
+/// Layers whose steps compute by an algorithm of their own, and which.
+fn of_their_own(steps: &[Step]) -> BTreeSet<(u32, u32)> {
+    let own = steps.iter().filter(|step| step.algorithm() != 0);
+    own.map(|step| (step.layer, step.algorithm())).collect()
+}
+
+/// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
+/// there is memory nobody asked for. Where that fails the pack is as good.
+fn forget(path: &Path) {
+    if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
+        let _ = PageCache::open(&path).and_then(|cache| cache.forget());
+    }
+}
+
+/// By how many per cent a latency is above the bound, to a tenth.
+fn percent_above(ns: u64, bound_ns: u64) -> f64 {
+    ((ns as f64 / bound_ns.max(1) as f64 - 1.0) * 1e3).round() / 10.0
+}
+
+pub(super) fn to_ms(time: Duration) -> f64 {
+    milliseconds(time.as_nanos() as u64)
+}
