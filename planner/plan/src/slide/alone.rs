@@ -1,31 +1,10 @@
 //! What layers take on their own.
 
-use super::price::{Price, slice_bytes};
+use super::price::slice_bytes;
 use super::times::Times;
-use crate::simulate::Costs;
 use crate::steps::{least_slice_bytes, panel_scratch_bytes, whole};
 use eyelet::pack::{Method, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
-
-/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it
-/// takes if they do not.
-pub(super) fn transforms(
-    network: &Network,
-    live: &[u64],
-    costs: &Costs,
-    threads: u32,
-    layer: usize,
-) -> Option<Price> {
-    let all = whole(network, layer);
-    if all.algorithm() == 0 {
-        return None;
-    }
-    let slice = Step { count: 1, ..all };
-    let bytes =
-        live[layer] + slice_bytes(network, &slice) + panel_scratch_bytes(network, &slice, threads);
-    let ns = |algorithm: u32| costs.step_ns(&Step { method: Method::by(algorithm), ..all }) as i64;
-    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm()) })
-}
 
 /// For each layer the bytes of the buffers that live while it computes.
 pub(super) fn live_bytes(layers: usize, times: &Times) -> Vec<u64> {

@@ -7,8 +7,8 @@
 //! predicted time of its steps beyond that of whole layers.
 
 use super::Group;
-use super::alone::{alone, live_bytes, transforms};
-use super::price::{Price, Prices};
+use super::alone::{alone, live_bytes};
+use super::price::Prices;
 use crate::simulate::Costs;
 use crate::steps::whole;
 use eyelet::pack::PAGE;
@@ -17,15 +17,7 @@ use eyelet_model::tables::Tables;
 use std::ops::Range;
 
 /// Shares of the memory next to the tables for which groups are searched.
-const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
-
-/// Shares of the memory next to the tables for which groups are searched if those that may take all
-/// of it leave loads no room.
-const NEAR: [f64; 4] = [0.99, 0.97, 0.94, 0.9];
-
-/// Shares of the memory next to the tables for which groups and single layers that slide are
-/// searched.
-const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
+const SHARES: [f64; 8] = [1.0, 0.98, 0.94, 0.8, 0.6, 0.4, 0.25, 0.15];
 
 /// Multiples of the least target for which groups are searched.
 const ABOVE: [f64; 5] = [1.0, 1.02, 1.05, 1.1, 1.2];
@@ -35,9 +27,6 @@ const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
-
-/// Longest group in ways in which single layers slide, unless the smallest budget is asked for.
-const LONGEST_BESIDE_SINGLES: usize = 12;
 
 /// Longest group that is tried where activations alone do not need one, or that reads its weights
 /// again.
@@ -77,23 +66,16 @@ pub struct Search<'a> {
     alone: Vec<u64>,
     /// Whether a layer's activations go through memory, so that it could gain by sliding.
     spills: Vec<bool>,
-    /// For each layer whose steps transform weights: the bytes that this takes on its own, and the
-    /// extra time without it.
-    transforms: Vec<Option<Price>>,
 }
 
 impl<'a> Search<'a> {
     pub fn new(network: &'a Network, costs: &'a Costs, threads: u32) -> Self {
         let layers = 0..network.layers.len();
         let prices = Prices::new(network, costs, threads);
-        let live = live_bytes(layers.len(), &prices.times);
-        let live = &live;
+        let live = &live_bytes(layers.len(), &prices.times);
         let alone = layers.clone().map(|layer| alone(network, live, threads, layer)).collect();
-        let transforms =
-            layers.clone().map(|layer| transforms(network, live, costs, threads, layer));
-        let transforms = transforms.collect();
         let spills = layers.map(|layer| costs.spills(&whole(network, layer))).collect();
-        Self { prices, tables: Tables::of(network), alone, spills, transforms }
+        Self { prices, tables: Tables::of(network), alone, spills }
     }
 
     /// Bytes that the network takes without groups. Tables and loads that run ahead are not
@@ -110,11 +92,6 @@ impl<'a> Search<'a> {
     /// The cheapest groups with which no layer takes more than `target` bytes; `None` if there are
     /// none.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
-        self.groups_up_to(LONGEST, target, aim)
-    }
-
-    /// The cheapest groups for a target, of at most `longest` layers each.
-    fn groups_up_to(&mut self, longest: usize, target: u64, aim: Aim) -> Option<Vec<Group>> {
         // For each number of first layers: how many of them take more than the target.
         let hot = counted(self.alone.iter().map(|alone| *alone > target));
         let alone: Vec<_> =
@@ -124,7 +101,7 @@ impl<'a> Search<'a> {
             let needs = hot[layers.end] > hot[layers.start];
             if needs && !alone { Serves::Need } else { Serves::Nothing }
         };
-        self.cheapest(target, aim, &alone, longest, serves)
+        self.cheapest(target, aim, &alone, LONGEST, serves)
     }
 
     /// The cheapest division of all layers into groups of up to `longest` layers and layers that do
@@ -183,18 +160,9 @@ impl<'a> Search<'a> {
     /// The ways to slide that are planned for a budget, the cheapest first: no groups if that could
     /// fit, groups that just fit, and groups that leave more memory for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        self.for_shares(budget, &SHARES)
-    }
-
-    /// The ways to slide for a little less than a budget.
-    pub fn near(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        self.for_shares(budget, &NEAR)
-    }
-
-    fn for_shares(&mut self, budget: u64, shares: &[f64]) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let mut found = Vec::new();
-        for share in shares {
+        for share in SHARES {
             let target = (room as f64 * share) as u64;
             let mut aims = [Aim::Memory, Aim::Sharing, Aim::Single].into_iter();
             let Some(groups) = aims.find_map(|aim| self.groups_for(target, aim)) else { break };
@@ -227,40 +195,6 @@ impl<'a> Search<'a> {
         let mut slides = vec![false; self.alone.len()];
         groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
         slides
-    }
-
-    /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers
-    /// slide, too.
-    pub fn singles(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        let room = self.room(budget);
-        let targets = SHARES_OF_SINGLES.map(|share| (room as f64 * share) as u64);
-        let groups = |target| self.groups_up_to(LONGEST_BESIDE_SINGLES, target, Aim::Single);
-        let mut found: Vec<_> = targets.into_iter().filter_map(groups).collect();
-        found.dedup();
-        found
-    }
-
-    /// These groups, and others that give layers room for what their steps transform; `None` if
-    /// nothing is gained.
-    pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
-        let (layers, target) = (self.alone.len(), self.room(budget));
-        let slides = self.sliding(groups);
-        let loss = |layer: usize| match &self.transforms[layer] {
-            Some(Price { bytes, extra_ns }) if *bytes > target && !slides[layer] => *extra_ns,
-            _ => 0,
-        };
-        let losses: Vec<i64> = (0..layers).map(loss).collect();
-        if losses.iter().all(|loss| *loss <= 0) {
-            return None;
-        }
-        let serves = |layers: &Range<usize>| {
-            let lacks = losses[layers.clone()].iter().any(|loss| *loss > 0);
-            let free = !slides[layers.clone()].iter().any(|slides| *slides);
-            if lacks && free { Serves::Need } else { Serves::Nothing }
-        };
-        let alone: Vec<_> = losses.iter().copied().map(Some).collect();
-        let others = self.cheapest(target, Aim::Single, &alone, FASTEST, serves)?;
-        joined(groups, others)
     }
 
     /// Ways to slide, one of which has the smallest feasible budget, computed one by one. Ways that

@@ -13,7 +13,7 @@
 //! unless it has room for all weights.
 
 use super::algorithms::{Choice, Means, choices};
-use super::on_load::Transformed;
+use super::on_load;
 use super::refit::Refit;
 use super::shared_residents::{Guest, lay_out};
 use super::{Draft, PackRequest, PlanError, PlanResult, begin, refusal};
@@ -45,9 +45,9 @@ pub struct Chosen {
 struct Candidate {
     network: Network,
     weights_bytes: u64,
-    transformed: Vec<Option<Transformed>>,
+    transformed: Vec<Option<Network>>,
     /// The size of the shared cache, if a budget is larger, and the same network for it.
-    cache: Option<(u64, Option<Transformed>)>,
+    cache: Option<(u64, Option<Network>)>,
     /// No plans of this choice take less, in sum over the budgets.
     bound_ns: u64,
     is_direct: bool,
@@ -172,7 +172,7 @@ impl Candidate {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
         let transformed = |budget: &u64| match request.strategy.transforms() {
-            true => Transformed::new(&request.of(&network, weights_bytes, *budget)),
+            true => on_load::fastest(&request.of(&network, weights_bytes, *budget)),
             false => None,
         };
         let cache = request.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));

@@ -9,21 +9,18 @@
 use super::builder::PlanBuilder;
 use super::construction::Construction;
 use super::joint::Constructed;
-use super::on_load::{Options, Transformed};
+use super::on_load::Options;
 use super::place::Loading;
 use super::precomputed::Precomputed;
-use super::sliding_choice::SlidingChoice;
-use super::{Request, baseline_guard, frugal, sliding_choice};
+use super::{Request, baseline_guard, frugal};
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
+use eyelet_model::network::Network;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
-
-/// Ways in which single layers slide, too: this many are tried.
-const MOST_SINGLES: usize = 3;
 
 /// A plan is bound by loads if it waits for them for one part in this many of its time.
 const WAITS: u64 = 4;
@@ -32,10 +29,10 @@ const WAITS: u64 = 4;
 const MOST_ALGORITHMS: usize = 2;
 
 /// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
-/// weights that gain by it. Layers that slide use all of it, some of it, or none.
+/// weights that gain by it. Layers that slide use it, or the algorithms of the request.
 pub fn construct<'a>(
     request: &Request<'a>,
-    transformed: Option<&'a Transformed>,
+    transformed: Option<&'a Network>,
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
     let precomputed = Arc::new(Precomputed::new(request));
@@ -65,7 +62,7 @@ impl<'a, 'b> Construction<'a, 'b> {
     fn compare(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Transformed>,
+        transformed: Option<&'a Network>,
         options: &Options,
     ) {
         // Nothing is planned below the smallest budget. Not to slide is tried first.
@@ -120,7 +117,7 @@ impl<'a, 'b> Construction<'a, 'b> {
     fn look_closer(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Transformed>,
+        transformed: Option<&'a Network>,
         options: &Options,
         mut search: Option<Search<'_>>,
         algorithms: &[(u64, Vec<u32>)],
@@ -131,50 +128,19 @@ impl<'a, 'b> Construction<'a, 'b> {
         let own = &request.network.on_load;
         let alone = self.best.is_some();
         let precomputed = self.precomputed.clone();
-        let (mut with_room, mut searches) = (Vec::new(), Vec::new());
-        let networks = transformed.map(|of| &of.fastest).into_iter();
-        for network in [request.network].into_iter().chain(networks) {
+        for network in [request.network].into_iter().chain(transformed) {
             if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                 break;
             }
             let request = Request { network, ..*request };
             let new = || Search::new(network, &precomputed.costs, request.threads);
             let mut search = search.take().unwrap_or_else(new);
-            let [ways, singles] = looked(&mut search, request.budget);
             let before = self.builders.len();
-            if let Some(of) = transformed.filter(|_| !alone) {
-                let ways = ways.iter().chain(&singles).cloned().collect();
-                with_room.extend(sliding_choice::with_room(
-                    &request,
-                    of,
-                    &precomputed,
-                    options,
-                    ways,
-                ));
-            }
-            for ways in [ways, singles] {
-                let ways =
-                    ways.into_iter().map(|groups| SlidingChoice { network, groups }).collect();
-                self.slide(&request, ways, algorithms, options);
-            }
+            let ways = looked(&mut search, request.budget);
+            self.slide(&request, ways, algorithms, options);
             if !alone && self.builders.len() == before {
-                let smallest = search.smallest(request.budget);
-                let smallest = smallest.map(|groups| SlidingChoice { network, groups }).collect();
+                let smallest = search.smallest(request.budget).collect();
                 self.slide(&request, smallest, &[(0, own.clone())], options);
-            }
-            searches.push((network, search));
-        }
-        self.slide(request, with_room, algorithms, options);
-        if !alone && self.is_crowded() {
-            let before = self.builders.len();
-            for (network, mut search) in searches {
-                let near = search.near(request.budget).into_iter();
-                let near = near.map(|groups| SlidingChoice { network, groups }).collect();
-                self.slide(request, near, algorithms, options);
-            }
-            // What is no better does not come into the search.
-            if self.best.as_ref().is_none_or(|best| best.at < before) {
-                self.forget(before);
             }
         }
         self.elaborate(request.threads, options);
@@ -208,18 +174,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         let mut ways: Vec<Vec<Group>> =
             targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
         ways.dedup();
-        let way = |groups| SlidingChoice { network: request.network, groups };
-        let ways = ways.into_iter().map(way).collect();
         self.slide(&request, ways, &[(0, on_load)], options);
-    }
-
-    /// Whether the best plan fits only with everything at its lowest place: its groups leave loads
-    /// no room.
-    fn is_crowded(&self) -> bool {
-        self.best.as_ref().is_none_or(|best| {
-            let builder = &self.builders[best.at];
-            builder.place(&best.design, builder.request.budget).is_err()
-        })
     }
 
     /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
@@ -233,18 +188,17 @@ impl<'a, 'b> Construction<'a, 'b> {
     fn slide(
         &mut self,
         request: &Request<'a>,
-        ways: Vec<SlidingChoice<'a>>,
+        ways: Vec<Vec<Group>>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
     ) {
         let mut in_vain = 0;
-        for SlidingChoice { network, groups } in ways {
+        for groups in ways {
             let (at, before) = (self.builders.len(), self.least_ns);
-            if self.builders.iter().any(|builder| builder.slides_as(network, &groups)) {
+            if self.builders.iter().any(|builder| builder.slides_as(request.network, &groups)) {
                 continue;
             }
-            let request = Request { network, ..*request };
-            let builder = PlanBuilder::with(&request, self.precomputed.clone(), groups);
+            let builder = PlanBuilder::with(request, self.precomputed.clone(), groups);
             if !builder.has_room() {
                 continue;
             }
@@ -270,24 +224,13 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// The ways to slide that are planned: those for the budget, those for what activations need, and
-/// those in which single layers slide, too. Each way is followed by one with more groups that leave
-/// room to transform weights.
-fn looked(search: &mut Search<'_>, budget: u64) -> [Vec<Vec<Group>>; 2] {
+/// The ways to slide that are planned: those for the budget, and those for what activations need.
+fn looked(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
     let mut ways = search.candidates(budget);
     if search.whole() < budget {
         let others = search.candidates(search.whole().next_multiple_of(PAGE));
         ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
     }
-    let mut singles = search.singles(budget);
-    [&mut ways, &mut singles].into_iter().for_each(|ways| ways.retain(|groups| !groups.is_empty()));
-    let mut with_roomier = |groups: Vec<Group>| {
-        let roomier = search.roomier(&groups, budget);
-        std::iter::once(groups).chain(roomier)
-    };
-    let ways: Vec<_> = ways.into_iter().flat_map(&mut with_roomier).collect();
-    // They are computed one by one, and no more than are tried.
-    let singles = singles.into_iter().flat_map(with_roomier);
-    let singles = singles.filter(|groups| !ways.contains(groups)).take(MOST_SINGLES).collect();
-    [ways, singles]
+    ways.retain(|groups| !groups.is_empty());
+    ways
 }

@@ -27,7 +27,6 @@ mod precomputed;
 mod refit;
 mod residents;
 mod shared_residents;
-mod sliding_choice;
 mod staging;
 pub mod swapnet;
 
@@ -38,8 +37,8 @@ pub use pack_request::PackRequest;
 
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
+use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
-use on_load::Transformed;
 use place::Misfit;
 use refit::Refit;
 use std::str::FromStr;
@@ -116,7 +115,7 @@ pub fn make(
     request: &Request<'_>,
     effort: Effort,
 ) -> Result<PlanResult, PlanError> {
-    let transformed = strategy.transforms().then(|| Transformed::new(request)).flatten();
+    let transformed = strategy.transforms().then(|| on_load::fastest(request)).flatten();
     let draft = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
     Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
@@ -161,7 +160,7 @@ impl<'a> Draft<'a> {
 pub fn begin<'a>(
     strategy: Strategy,
     request: &Request<'a>,
-    transformed: Option<&'a Transformed>,
+    transformed: Option<&'a Network>,
     delta: u64,
 ) -> Result<Option<Draft<'a>>, PlanError> {
     let made = match strategy {

@@ -8,13 +8,9 @@ use super::algorithms::{GAIN, panel_need};
 use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::profile::Costs;
 use eyelet_model::network::Network;
-use std::sync::OnceLock;
 
 /// Shares of the budget that a layer's activations, a panel and its scratch may take.
 const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
-
-/// Networks by other algorithms than the fastest, at most.
-const MOST_OTHERS: usize = 16;
 
 /// The algorithms that steps of each layer can use: the layer's own, and those that are clearly
 /// faster.
@@ -106,34 +102,13 @@ fn offer(
     network.on_load[layer] = own;
 }
 
-/// A network whose steps transform weights. Ways to slide are searched for the fastest algorithms;
-/// layers that slide then use what they have room for.
-pub struct Transformed {
-    /// The network in which every layer uses its fastest algorithm, if that is clearly faster and
-    /// fits the budget together with the activations.
-    pub fastest: Network,
-    others: [OnceLock<Network>; MOST_OTHERS],
-}
-
-impl Transformed {
-    /// `None` if no layer gains by it, or if results must be exact.
-    pub fn new(request: &Request<'_>) -> Option<Self> {
-        let costs = Costs::new(request.network, request.profile, request.threads);
-        let options = Options::new(request, &costs);
-        let on_load = options.choices().get(1)?.clone();
-        let fastest = Network { on_load, ..request.network.clone() };
-        Some(Self { fastest, others: Default::default() })
-    }
-
-    /// The network with other algorithms of steps; `None` if too many have been asked for.
-    pub fn by(&self, on_load: Vec<u32>) -> Option<&Network> {
-        if on_load == self.fastest.on_load {
-            return Some(&self.fastest);
-        }
-        let other = || Network { on_load: on_load.clone(), ..self.fastest.clone() };
-        let others = self.others.iter().map(|slot| slot.get_or_init(other));
-        others.into_iter().find(|network| network.on_load == on_load)
-    }
+/// The network in which every layer uses its fastest algorithm, if that is clearly faster and fits
+/// the budget together with the activations. `None` if no layer gains by it, or if results must be
+/// exact.
+pub fn fastest(request: &Request<'_>) -> Option<Network> {
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let on_load = Options::new(request, &costs).choices().get(1)?.clone();
+    Some(Network { on_load, ..request.network.clone() })
 }
 
 /// Chooses the fastest algorithm that fits the budget, for every layer.
