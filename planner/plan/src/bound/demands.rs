@@ -41,75 +41,95 @@ pub(super) fn demands(
     let bound = Bound::within(network, profile, budget);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     let mut fits = true;
-    for index in 0..network.layers.len() {
+    for (index, layer) in network.layers.iter().enumerate() {
+        let of = OfLayer { network, costs, threads, budget, bound: &bound, index };
+        // What takes more than there is is no choice.
+        let found: Vec<_> =
+            algorithms(index, costs).into_iter().filter_map(|one| of.least(one)).collect();
+        let least_ns = found.iter().map(|(ns, _)| *ns).reduce(f64::min);
+        let part = least_slice_bytes(network, index) as f64;
+        let most_free = found.iter().map(|(_, free)| *free).fold(part, f64::max);
+        fits &= least_ns.is_some();
+        compute.push(least_ns.unwrap_or(0.0));
+        weights.push(f64::from(layer.panels) * f64::from(layer.panel_bytes));
+        most.push((most_free as u64).clamp(PAGE, LARGEST));
+    }
+    let most = of_loads(&most, &weights);
+    Demands { bound, compute, weights, most, fits }
+}
+
+/// A layer in a budget.
+struct OfLayer<'a> {
+    network: &'a Network,
+    costs: &'a Costs,
+    threads: u32,
+    budget: u64,
+    bound: &'a Bound,
+    index: usize,
+}
+
+impl OfLayer<'_> {
+    /// The least time by an algorithm, and the bytes that it leaves to a load. `None` if no steps
+    /// fit.
+    fn least(&self, algorithm: u32) -> Option<(f64, f64)> {
+        let &Self { network, costs, threads, budget, bound, index } = self;
         let (layer, slides) = (&network.layers[index], bound.slides[index]);
         let (panel, lines) = (f64::from(layer.panel_bytes), lines(network, index, slides));
         let rows = whole(network, index).rows / lines;
-        let part = least_slice_bytes(network, index) as f64;
+        let step = |lines: u32, count: u32| Step {
+            count,
+            method: Method::by(algorithm),
+            rows: lines * rows,
+            ..whole(network, index)
+        };
         let left = |lines: u32| match slides {
             true => budget as f64 - bound.alive_with(index, lines),
             false => budget as f64 - bound.alive(index),
         };
-        let (mut least_ns, mut most_free) = (None::<f64>, 0.0f64);
-        for algorithm in algorithms(index, costs) {
-            let step = |lines: u32, count: u32| Step {
-                count,
-                method: Method::by(algorithm),
-                rows: lines * rows,
-                ..whole(network, index)
-            };
-            let all = step(lines, layer.panels);
-            let (tile, wants_scratch) = (tile(layer, algorithm), costs.wants_scratch(&all));
-            let scratch = |step: Step| least_scratch_bytes(network, &step, threads);
-            let least =
-                |lines: u32| scratch(step(lines, 1)).min(scratch(step(lines, layer.panels)));
-            let scratch = match (slides, bound.in_rings[index]) {
-                // Of blocks of few tiles; no step has fewer lines, nor threads.
-                _ if wants_scratch => least_scratch_bytes(network, &step(tile.min(lines), 1), 1),
-                // Steps of few rows take little.
-                (true, true) => 0,
-                (true, false) => least(1),
-                (false, _) => least(lines),
-            };
-            let nearness = &bound.nearness[index];
-            let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
-                costs.least_ns(&step(lines, count), scratch, outside)
-            };
-            let ns = |lines: u32, count: u32, scratch: f64| match slides {
-                // What else slides is not asked where activations are.
-                true if wants_scratch => nearness
-                    .of(lines)
-                    .map(|outside| ns_by(lines, count, scratch, Some(outside)))
-                    .fold(f64::INFINITY, f64::min),
-                true => ns_by(lines, count, scratch, Some(nearness.best())),
-                false => ns_by(lines, count, scratch, None),
-            };
-            let steps = steps::Layer {
-                lines,
-                tile,
-                panels: layer.panels,
-                panel_bytes: panel,
-                part_bytes: if algorithm == 0 { part } else { panel },
-                left: &left,
-                scratch: scratch as f64,
-                ns: &ns,
-                floor: &|lines, count| {
-                    ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
-                },
-                wants_scratch,
-            };
-            // What takes more than there is is no choice.
-            let Some(ns) = steps.least_ns() else { continue };
-            least_ns = Some(least_ns.map_or(ns, |least| least.min(ns)));
-            most_free = most_free.max(bound.held(index, budget) - scratch as f64);
-        }
-        fits &= least_ns.is_some();
-        compute.push(least_ns.unwrap_or(0.0));
-        weights.push(f64::from(layer.panels) * panel);
-        most.push((most_free.max(part) as u64).clamp(PAGE, LARGEST));
+        let wants_scratch = costs.wants_scratch(&step(lines, layer.panels));
+        let tile = tile(layer, algorithm);
+        let least = |lines: u32| {
+            let of = |count: u32| least_scratch_bytes(network, &step(lines, count), threads);
+            of(1).min(of(layer.panels))
+        };
+        let scratch = match (slides, bound.in_rings[index]) {
+            // Of blocks of few tiles; no step has fewer lines, nor threads.
+            _ if wants_scratch => least_scratch_bytes(network, &step(tile.min(lines), 1), 1),
+            // Steps of few rows take little.
+            (true, true) => 0,
+            (true, false) => least(1),
+            (false, _) => least(lines),
+        };
+        let nearness = &bound.nearness[index];
+        let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
+            costs.least_ns(&step(lines, count), scratch, outside)
+        };
+        let ns = |lines: u32, count: u32, scratch: f64| match slides {
+            // What else slides is not asked where activations are.
+            true if wants_scratch => nearness
+                .of(lines)
+                .map(|outside| ns_by(lines, count, scratch, Some(outside)))
+                .fold(f64::INFINITY, f64::min),
+            true => ns_by(lines, count, scratch, Some(nearness.best())),
+            false => ns_by(lines, count, scratch, None),
+        };
+        let part = least_slice_bytes(network, index) as f64;
+        let steps = steps::Layer {
+            lines,
+            tile,
+            panels: layer.panels,
+            panel_bytes: panel,
+            part_bytes: if algorithm == 0 { part } else { panel },
+            left: &left,
+            scratch: scratch as f64,
+            ns: &ns,
+            floor: &|lines, count| {
+                ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
+            },
+            wants_scratch,
+        };
+        Some((steps.least_ns()?, bound.held(index, budget) - scratch as f64))
     }
-    let most = of_loads(&most, &weights);
-    Demands { bound, compute, weights, most, fits }
 }
 
 /// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to

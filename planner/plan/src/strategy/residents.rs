@@ -16,34 +16,7 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
     if total <= capacity {
         return vec![true; bytes.len()];
     }
-    // Twice around: the second turn starts with the backlog of the first. Says how many bytes are
-    // pinned, unless that is too much, and which thresholds pin the same: those between the same
-    // sums.
-    let pin = |threshold: u64, pinned: &mut Vec<bool>| -> (Option<u64>, Range<u64>) {
-        pinned.clear();
-        pinned.resize(bytes.len(), false);
-        let (mut backlog, mut held, mut like) = (0u64, 0u64, 0..u64::MAX);
-        for _ in 0..2 {
-            let reads = bytes.iter().zip(load_ns).zip(compute_ns);
-            for (pinned, ((bytes, load), compute)) in pinned.iter_mut().zip(reads) {
-                if !*pinned {
-                    let with = backlog + load;
-                    if with > threshold {
-                        like.end = like.end.min(with);
-                        (*pinned, held) = (true, held + bytes);
-                        if held > capacity {
-                            return (None, like);
-                        }
-                    } else {
-                        like.start = like.start.max(with);
-                        backlog = with;
-                    }
-                }
-                backlog = backlog.saturating_sub(*compute);
-            }
-        }
-        (Some(held), like)
-    };
+    let reads = Reads { bytes, load_ns, compute_ns, capacity };
     let (mut low, mut high) = (0.0f64, load_ns.iter().sum::<u64>() as f64 * 2.0 + 1.0);
     let (mut best, mut pinned) = (vec![false; bytes.len()], Vec::new());
     let mut most = 0;
@@ -55,7 +28,7 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
         let middle = (low + high) / 2.0;
         let threshold = middle as u64;
         if !too_low.contains(&threshold) && !enough.contains(&threshold) {
-            let (held, like) = pin(threshold, &mut pinned);
+            let (held, like) = reads.pin(threshold, &mut pinned);
             match held {
                 Some(held) => {
                     enough = like;
@@ -76,16 +49,61 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
             break;
         }
     }
-    // The room that is left takes the largest reads that fit: each saves its own bytes every time.
-    let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| !best[i]).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(bytes[i]));
-    for i in order {
-        if most + bytes[i] <= capacity && load_ns[i] > 0 {
-            best[i] = true;
-            most += bytes[i];
+    reads.fill(most, &mut best);
+    best
+}
+
+/// The reads of one inference, and the bytes that may be pinned.
+#[derive(Clone, Copy)]
+struct Reads<'a> {
+    bytes: &'a [u64],
+    load_ns: &'a [u64],
+    compute_ns: &'a [u64],
+    capacity: u64,
+}
+
+impl Reads<'_> {
+    /// Pins what passes a threshold. Says how many bytes that is, unless it is too much, and which
+    /// thresholds pin the same: those between the same sums.
+    fn pin(self, threshold: u64, pinned: &mut Vec<bool>) -> (Option<u64>, Range<u64>) {
+        let Self { bytes, load_ns, compute_ns, capacity } = self;
+        pinned.clear();
+        pinned.resize(bytes.len(), false);
+        let (mut backlog, mut held, mut like) = (0u64, 0u64, 0..u64::MAX);
+        // Twice around: the second turn starts with the backlog of the first.
+        for _ in 0..2 {
+            let reads = bytes.iter().zip(load_ns).zip(compute_ns);
+            for (pinned, ((bytes, load), compute)) in pinned.iter_mut().zip(reads) {
+                if !*pinned {
+                    let with = backlog + load;
+                    if with > threshold {
+                        like.end = like.end.min(with);
+                        (*pinned, held) = (true, held + bytes);
+                        if held > capacity {
+                            return (None, like);
+                        }
+                    } else {
+                        like.start = like.start.max(with);
+                        backlog = with;
+                    }
+                }
+                backlog = backlog.saturating_sub(*compute);
+            }
+        }
+        (Some(held), like)
+    }
+
+    /// Pins the largest reads that fit next to `held` bytes: each saves its own bytes every time.
+    fn fill(self, mut held: u64, pinned: &mut [bool]) {
+        let mut order: Vec<usize> = (0..pinned.len()).filter(|&read| !pinned[read]).collect();
+        order.sort_by_key(|&read| std::cmp::Reverse(self.bytes[read]));
+        for read in order {
+            if held + self.bytes[read] <= self.capacity && self.load_ns[read] > 0 {
+                pinned[read] = true;
+                held += self.bytes[read];
+            }
         }
     }
-    best
 }
 
 /// Marks the reads that fit `capacity` together, from the first one on.

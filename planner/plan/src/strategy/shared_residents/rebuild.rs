@@ -1,6 +1,6 @@
 //! A plan whose residents lie elsewhere.
 
-use super::pieces::{Holdings, pages};
+use super::pieces::{Holdings, Use, pages};
 use eyelet::pack::{Load, Step};
 use eyelet_model::plan::Plan;
 use eyelet_model::tables::Tables;
@@ -44,28 +44,8 @@ pub(super) fn rebuild(
                 ..Load::default()
             });
             for using in &item.steps {
-                let within = using.bytes.start.max(bytes.start)..using.bytes.end.min(bytes.end);
-                if within.is_empty() {
-                    continue;
-                }
-                let step = &old.steps[using.step];
-                let panel = using.panel.unwrap_or(u64::MAX);
-                let weights = address + within.start - offset;
-                let parts = &mut split[using.step];
-                let part = match within == using.bytes {
-                    true => Step { weights, ..parts[0] },
-                    false => Step {
-                        first: step.first + ((within.start - using.bytes.start) / panel) as u32,
-                        count: ((within.end - within.start) / panel) as u32,
-                        weights,
-                        ..parts[0]
-                    },
-                };
-                // The first takes the place of the whole.
-                match within.start == using.bytes.start {
-                    true => parts[0] = part,
-                    false => parts.push(part),
-                }
+                let (step, above) = (&old.steps[using.step], address.wrapping_sub(offset));
+                cut(step, using, bytes, above, &mut split[using.step]);
             }
         }
     }
@@ -83,4 +63,25 @@ pub(super) fn rebuild(
     }
     plan.tables = plan.tables.max(tables.of_plan(&plan));
     plan
+}
+
+/// Has the part of a step that uses these bytes be a step of its own. Bytes of the file lie `above`
+/// so much further in the arena.
+fn cut(step: &Step, using: &Use, bytes: &Range<u64>, above: u64, parts: &mut Vec<Step>) {
+    let within = using.bytes.start.max(bytes.start)..using.bytes.end.min(bytes.end);
+    if within.is_empty() {
+        return;
+    }
+    let weights = within.start.wrapping_add(above);
+    let mut part = Step { weights, ..parts[0] };
+    if within != using.bytes {
+        let panel = using.panel.unwrap_or(u64::MAX);
+        part.first = step.first + ((within.start - using.bytes.start) / panel) as u32;
+        part.count = ((within.end - within.start) / panel) as u32;
+    }
+    // The first takes the place of the whole.
+    match within.start == using.bytes.start {
+        true => parts[0] = part,
+        false => parts.push(part),
+    }
 }
