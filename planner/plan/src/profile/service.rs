@@ -175,6 +175,12 @@ impl Service {
         Read { latency: alone - transfer, transfer, check: all - alone + self.handover_ns as i64 }
     }
 
+    /// What a byte takes to be transferred, at least.
+    pub fn least_ns_per_byte(&self) -> f64 {
+        let of = |point: &Point| point.transfer_ns.min(point.alone_ns) / point.bytes as f64;
+        self.points.iter().map(of).reduce(f64::min).unwrap_or(0.0)
+    }
+
     /// A load by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.read(bytes).alone() as u64

@@ -84,14 +84,14 @@ impl Guard<'_, '_> {
         }
     }
 
-    /// Compares with SwapNet's blocks. The first one holds the first layer, and is read before any
-    /// other can be.
+    /// Compares with SwapNet's blocks. Unless all weights stay, each inference reads all of them,
+    /// with several layers in one read.
     fn blocks(&mut self, layers: &Design) {
         let builder = self.builder;
-        let mut slices = layers.slices(builder.request.network, &builder.activations);
-        slices.reads.truncate(1);
-        slices.read_of.iter_mut().for_each(|read| *read = read.filter(|read| *read == 0));
-        if bounds_ns(builder, &slices)[0] < self.least_ns
+        let all = Design::uniform(Cutting::RESIDENT, &layers.step_algorithms, layers.loading);
+        let stay = builder.least_bytes(&all) <= builder.request.budget;
+        let slices = layers.slices(builder.request.network, &builder.activations);
+        if (stay || all_read_ns(builder, &slices) < self.least_ns)
             && let Ok(made) = swapnet::plan_on(builder)
         {
             self.consider(made.plan);
@@ -139,4 +139,24 @@ fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
         (ahead, in_turn) = (ahead + ns, in_turn + ns);
     }
     [ahead, in_turn].map(|ns| ns as u64)
+}
+
+/// No plan takes less if each inference reads all of these bytes in the order of the steps, in
+/// whatever reads.
+fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
+    let near = builder.costs.is_near(builder.least_tables());
+    let ns_per_byte = builder.costs.service(near).least_ns_per_byte();
+    let (mut end, mut bytes, mut ns) = (0, 0, 0.0f64);
+    for (index, step) in slices.steps.iter().enumerate() {
+        let read = slices.read_of[index].map(|at| &slices.reads[at]);
+        if let Some(read) = read.filter(|read| read.first == index) {
+            // Neighbours can have a page in common.
+            let to = read.offset + read.bytes;
+            bytes += to.saturating_sub(read.offset.max(end));
+            end = end.max(to);
+            ns = ns.max(bytes as f64 * ns_per_byte);
+        }
+        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, near) as f64;
+    }
+    ns as u64
 }
