@@ -169,7 +169,7 @@ class Bench:
     def turn(self, plan):
         """Some inferences, by the clock and by the gauge."""
         warmup = WARMUP if plan.planned_ms < SLOW_MS else 1
-        command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--gauge", "--json", "--warmup", warmup]
+        command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--speed", "--json", "--warmup", warmup]
         runs = round(self.seconds * 1e3 / max(plan.planned_ms, 0.5))
         runs = min(max(runs, RUNS.start), RUNS.stop)
         return take(lambda runs: json.loads(call([*command, "--runs", runs])), runs, self.fastest.gauge)

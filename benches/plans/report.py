@@ -121,7 +121,7 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 Times are in milliseconds, of one inference in the steady state. All plans of a network take {self.bench.rounds} turns, round after round, each in a process
 of its own. Others have the machine's processors and its disk, too, which changes how fast they are for seconds or minutes. Costs
 (`eyelet profile`) are those of a machine that is left alone: the lower quartile of each layer's times. So only those inferences count
-that others left alone, too. Between all of them a small convolution is timed, the *gauge* (`eyelet run --gauge`), as it is in every
+that others left alone, too. Between all of them a small convolution is timed, the *gauge* (`eyelet run --speed`), as it is in every
 profile. An inference is *undisturbed* if the gauge ran at {QUIET:.0%} at least of the machine's rate both just before and just behind it;
 that rate is the highest that any profile had told by then, {self.bench.fastest.gauge:.1f} GFLOP/s in the end. Of the disk the gauge knows nothing, nor of
 memory, nor of the core that loads, nor of what comes and goes within one inference.

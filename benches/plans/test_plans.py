@@ -16,9 +16,9 @@ RATE = 100
 
 
 def told(*inferences):
-    """As `eyelet run --gauge --json` tells inferences: milliseconds, the rate before, the rate behind."""
-    names = ("latency_ms", "before_gflops", "behind_gflops")
-    return {"stall_ms": 0.5, "gauge": {"inferences": [dict(zip(names, each)) for each in inferences]}}
+    """As `eyelet run --speed --json` tells inferences: milliseconds, the rate before, the rate behind."""
+    names = ("latency_ms", "before_gflops", "after_gflops")
+    return {"stall_ms": 0.5, "speed": {"inferences": [dict(zip(names, each)) for each in inferences]}}
 
 
 def turn(ms, disturbed=False):

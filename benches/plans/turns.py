@@ -48,9 +48,9 @@ def lower_quartile(values):
 
 
 def inferences(report):
-    """Those of `eyelet run --gauge --json`."""
-    each = report["gauge"]["inferences"]
-    return [Inference(one["latency_ms"], min(one["before_gflops"], one["behind_gflops"])) for one in each]
+    """Those of `eyelet run --speed --json`."""
+    each = report["speed"]["inferences"]
+    return [Inference(one["latency_ms"], min(one["before_gflops"], one["after_gflops"])) for one in each]
 
 
 def enough(runs):

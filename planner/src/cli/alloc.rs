@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The file has a line `id,lower,upper,size` and one such line for each buffer: it lives from time lower
 /// until before upper, and takes size bytes. A column `alignment` is heeded, others are carried along. The
 /// answer is the same lines with the column `offset`; buffers that live at the same time do not overlap. If
-/// the buffers do not fit, the exit code is 1 and the lowest height found is told.
+/// the buffers do not fit, the exit code is 1 and the lowest height found is printed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {

@@ -192,7 +192,7 @@ impl fmt::Display for Report {
             )?;
             writeln!(
                 f,
-                "  in bounds        everything lies within {} of arena, behind the tables",
+                "  in bounds        everything lies within {} of arena, after the tables",
                 size::human(plan.arena_bytes)
             )?;
             if self.device == Device::Cuda {

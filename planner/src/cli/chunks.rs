@@ -1,4 +1,4 @@
-//! `eyelet chunks`: what physical chunks of a GPU's memory would waste.
+//! `eyelet gpu-chunks`: what physical chunks of a GPU's memory would waste.
 
 use super::Error;
 use super::model::Reading;
@@ -13,11 +13,11 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Tells what networks take of a GPU's memory that is mapped in chunks: tensor by tensor, and as one range.
+/// Prints what networks take of a GPU's memory that is mapped in chunks: tensor by tensor, and as one range.
 ///
 /// Of a model the objects are those that a framework allocates one by one: weights, and every operator's output.
 /// Of a pack they are the network's buffers and its layers' weights; the arena of each of its plans, which is one range
-/// anyway, is told beside them.
+/// anyway, comes next to them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
@@ -30,7 +30,7 @@ pub struct Args {
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet chunks resnet152.onnx resnet152.pack";
+  eyelet gpu-chunks resnet152.onnx resnet152.pack";
 
 #[derive(Debug, Serialize)]
 struct Report {

@@ -68,6 +68,8 @@ enum Verb {
     Run(run::Args),
     Demo(demo::Args),
     Alloc(alloc::Args),
+    /// `chunks` is its name from before.
+    #[command(name = "gpu-chunks", alias = "chunks")]
     Chunks(chunks::Args),
     Schedule(schedule::Args),
     Taskgen(taskgen::Args),

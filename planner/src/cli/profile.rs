@@ -96,7 +96,7 @@ impl fmt::Display for Report {
             ("the cores' shared cache", compute.shared_cache_gbs, "GB/s of weights"),
             ("of memory's time exposed", 100.0 * compute.exposed, "%"),
             (
-                "and beside Winograd's",
+                "and next to Winograd's",
                 100.0 * compute.winograd_exposed.unwrap_or(compute.exposed),
                 "%",
             ),
@@ -129,7 +129,7 @@ impl fmt::Display for Report {
         if let Some(drag) = &storage.drag {
             writeln!(
                 f,
-                "computing beside reads   {:.3} ns a byte longer, {:.3} in the cache that cores share",
+                "computing during reads   {:.3} ns a byte longer, {:.3} in the cache that cores share",
                 drag.far_ns_per_byte, drag.near_ns_per_byte
             )?;
         }

@@ -173,7 +173,7 @@ impl fmt::Display for Beside {
             Some(Memory::ZeroCopy) => write!(f, "in memory that host and GPU share"),
             Some(Memory::Staged) => write!(
                 f,
-                "in the GPU's memory behind the tables; beside it {} of staging ring and {} of inputs and outputs on the host; \
+                "in the GPU's memory after the tables; next to it {} of staging ring and {} of inputs and outputs on the host; \
                  {} in all, of one memory if the GPU is integrated",
                 size::human(self.staging_bytes),
                 size::human(self.mirror_bytes),

@@ -18,7 +18,7 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// Which network; --list tells which there are.
+    /// Which network; --list prints which there are.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// Where to write it [default: NAME.onnx].

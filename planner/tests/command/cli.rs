@@ -23,8 +23,18 @@ fn direct_io(folder: &Path) -> bool {
 fn every_verb_has_help_with_an_example() {
     let folder = folder();
     let verbs = [
-        "zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc", "chunks",
-        "schedule", "taskgen",
+        "zoo",
+        "profile",
+        "plan",
+        "sweep",
+        "inspect",
+        "check",
+        "run",
+        "demo",
+        "alloc",
+        "gpu-chunks",
+        "schedule",
+        "taskgen",
     ];
     for verb in verbs {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
@@ -178,23 +188,28 @@ fn run_tells_what_it_measured() {
     let text = run(folder.path(), &["--threads", "1"]).text();
     assert!(text.contains("predicted for 2 threads"), "{text}");
     // How fast the processor was meanwhile, if that is asked for.
-    assert!(report["gauge"].is_null());
-    let gauged = run(folder.path(), &["--json", "--gauge", "--runs", "3"]).json();
-    let of = |field: &str| gauged["gauge"][field].as_f64().unwrap();
+    assert!(report["speed"].is_null());
+    let probed = run(folder.path(), &["--json", "--speed", "--runs", "3"]).json();
+    let of = |field: &str| probed["speed"][field].as_f64().unwrap();
     assert!(of("min_gflops") > 0.0 && of("min_gflops") <= of("median_gflops"));
     assert!(of("median_gflops") <= of("max_gflops"));
-    let inferences = gauged["gauge"]["inferences"].as_array().unwrap();
+    let inferences = probed["speed"]["inferences"].as_array().unwrap();
     let above_zero = |one: &Value, field: &str| one[field].as_f64().unwrap() > 0.0;
-    let told = ["latency_ms", "before_gflops", "behind_gflops"];
+    let told = ["latency_ms", "before_gflops", "after_gflops"];
     assert!(inferences.iter().all(|one| told.iter().all(|field| above_zero(one, field))));
     assert_eq!(inferences.len(), 3);
-    assert_eq!(gauged["output_digest"], report["output_digest"]);
-    let text = run(folder.path(), &["--gauge"]).text();
-    assert!(text.contains("GFLOP/s beside the inferences"), "{text}");
+    assert_eq!(probed["output_digest"], report["output_digest"]);
+    let text = run(folder.path(), &["--speed"]).text();
+    assert!(text.contains("GFLOP/s during the inferences"), "{text}");
+    // The names from before still serve, unseen.
+    let old = ["--json", "--gauge", "--pace", "jetson-nano"];
+    assert_eq!(run(folder.path(), &old).json()["slow_to_board"], "jetson-nano");
+    let help = run(folder.path(), &["--help"]).text();
+    assert!(!help.contains("--gauge") && !help.contains("--pace"), "{help}");
     // Whose storage a run was paced by is told.
-    assert!(report["pace"].is_null());
-    let report = run(folder.path(), &["--json", "--pace", "jetson-nano"]).json();
-    assert_eq!(report["pace"], "jetson-nano");
+    assert!(report["slow_to_board"].is_null());
+    let report = run(folder.path(), &["--json", "--slow-to-board", "jetson-nano"]).json();
+    assert_eq!(report["slow_to_board"], "jetson-nano");
 }
 
 #[test]
@@ -254,7 +269,7 @@ fn budgets_change_while_it_runs() {
     let text = run(folder.path(), &args).text();
     assert!(text.contains("4 budgets") && text.contains("96 KiB"), "{text}");
     run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
-    run(folder.path(), &["--budgets", "1MiB", "--gauge"]).misused(&["--gauge"]);
+    run(folder.path(), &["--budgets", "1MiB", "--speed"]).misused(&["--speed"]);
     run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);
 }
 
@@ -409,7 +424,7 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn chunks_tells_what_models_and_packs_waste() {
     let folder = packed();
-    let args = ["chunks", "digits.onnx", "digits.pack", "--json"];
+    let args = ["gpu-chunks", "digits.onnx", "digits.pack", "--json"];
     let report = eyelet_in(folder.path(), &args).json();
     let files = report["files"].as_array().unwrap();
     assert_eq!(report["granularity_bytes"], 2 << 20);
@@ -436,7 +451,8 @@ fn chunks_tells_what_models_and_packs_waste() {
     }
     let text = eyelet_in(folder.path(), &args[..3]).text();
     assert!(text.contains("digits.onnx") && text.contains("arena, 96 KiB"), "{text}");
-    eyelet_in(folder.path(), &["chunks", "missing.onnx"]).fails(&["missing.onnx", "cannot read"]);
-    eyelet_in(folder.path(), &["chunks", "."]).fails(&["it is a directory"]);
-    eyelet_in(folder.path(), &["chunks"]).misused(&["FILE"]);
+    eyelet_in(folder.path(), &["gpu-chunks", "missing.onnx"])
+        .fails(&["missing.onnx", "cannot read"]);
+    eyelet_in(folder.path(), &["gpu-chunks", "."]).fails(&["it is a directory"]);
+    eyelet_in(folder.path(), &["gpu-chunks"]).misused(&["FILE"]);
 }

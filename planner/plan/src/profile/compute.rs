@@ -70,7 +70,7 @@ pub struct Compute {
     pub scaling: f64,
     /// Cost of a step beyond its work: counters, waking threads, borders. Of a GPU: of each launch.
     pub step_overhead_ns: u64,
-    /// What `eyelet run --gauge` would have measured meanwhile, on one thread.
+    /// What `eyelet run --speed` would have measured meanwhile, on one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_gflops: Option<f64>,
 }

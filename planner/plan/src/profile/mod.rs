@@ -32,7 +32,7 @@ mod validate;
 pub use compute::Compute;
 pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
-pub use measure::{MeasureError, gauge, measure};
+pub use measure::{MeasureError, measure, speed_probe};
 pub use service::{Read, Service};
 pub use storage::{Deeper, Drag, Near, Reads, Storage};
 

@@ -66,10 +66,10 @@ pub struct Args {
     /// channel) a quarter, and are rounded once; the report says by how much that changes the outputs.
     #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
     weights: Encoding,
-    /// Where to write the pack [default: beside the model, with the extension .pack].
+    /// Where to write the pack [default: next to the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
-    /// Writes a page that shows the plans: the arena over time, loads beside computing, latency over the budget.
+    /// Writes a page that shows the plans: the arena over time, loads next to computing, latency over the budget.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }

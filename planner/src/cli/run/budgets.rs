@@ -34,7 +34,7 @@ pub struct Budgets {
         allow_negative_numbers = true,
         value_parser = size::parse,
         value_delimiter = ',',
-        conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace", "gauge"],
+        conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace", "speed"],
     )]
     pub list: Vec<u64>,
     /// Inferences with each of the budgets.
@@ -42,7 +42,7 @@ pub struct Budgets {
     pub runs_each: u32,
 }
 
-/// What is told.
+/// What is printed.
 #[derive(Debug, Serialize)]
 struct Report {
     network: String,
@@ -51,8 +51,8 @@ struct Report {
     threads: u32,
     io: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pace: Option<PathBuf>,
-    /// Reads under way at once, at most; not told of a GPU.
+    slow_to_board: Option<PathBuf>,
+    /// Reads under way at once, at most; not known of a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u32>,
     verify: bool,
@@ -199,7 +199,7 @@ fn phases(
         gpu: None,
         threads,
         io: args.io.name(),
-        pace: args.pace.clone(),
+        slow_to_board: args.slow_to_board.clone(),
         depth: matches!(room, Room::Pages(_)).then(|| args.under_way(storage)),
         verify: options.verify,
         runs_each: args.budgets.runs_each,

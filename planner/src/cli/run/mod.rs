@@ -42,7 +42,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::Recorder;
 
-/// Runs a pack within a budget and tells time, memory, and a digest of the outputs.
+/// Runs a pack within a budget and prints time, memory, and a digest of the outputs.
 ///
 /// Inputs and outputs are .npy files of 32-bit floats in the model's own layout. Without --input the
 /// input is pseudo-random, about normally distributed, and the same in every run and on every machine.
@@ -82,26 +82,26 @@ pub struct Args {
     depth: Option<u32>,
     /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
     /// storage takes longer for, it takes.
-    #[arg(long, value_name = "BOARD|FILE.toml")]
-    pace: Option<PathBuf>,
+    #[arg(long, alias = "pace", value_name = "BOARD|FILE.toml")]
+    slow_to_board: Option<PathBuf>,
     /// Does not compare what is read with its checksums.
     #[arg(long)]
     no_verify: bool,
-    /// Tells the time of each layer. On a GPU by the GPU's own clock.
+    /// Prints the time of each layer. On a GPU by the GPU's own clock.
     #[arg(long)]
     layers: bool,
-    /// Writes the timeline of the measured inferences, and beside it the predicted one, for Perfetto
+    /// Writes the timeline of the measured inferences, and next to it the predicted one, for Perfetto
     /// (ui.perfetto.dev) or chrome://tracing. Its record takes memory of its own: some 40 bytes a step.
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
     /// Costs to predict that timeline with, as `eyelet profile` writes them [default: this machine's board's].
     #[arg(long, value_name = "FILE.toml", requires = "trace")]
     profile: Option<PathBuf>,
-    /// Computes a small convolution between inferences, and tells how fast: whether a processor was slower than at
+    /// Computes a small convolution between inferences, and prints how fast: whether a processor was slower than at
     /// other times, because others used it or because it was hot. Takes some 5 ms between two, and 0.3 MiB.
-    /// With --json the rates just before and behind each inference are told.
-    #[arg(long)]
-    gauge: bool,
+    /// With --json the report has the rates just before and after each inference.
+    #[arg(long, alias = "gauge")]
+    speed: bool,
     #[command(flatten)]
     budgets: budgets::Budgets,
 }
@@ -109,12 +109,12 @@ pub struct Args {
 impl Args {
     /// The files that its options name; those of the outputs are known when the pack is open.
     fn files(&self) -> Files {
-        let pace = self.pace.as_deref().and_then(Path::to_str);
+        let pace = self.slow_to_board.as_deref().and_then(Path::to_str);
         Files::default()
             .reads("the pack", [&self.pack])
             .reads("--input", &self.inputs)
             .reads("--profile", &self.profile)
-            .reads_board("--pace", pace)
+            .reads_board("--slow-to-board", pace)
             .writes("--trace", &self.trace)
     }
 
@@ -124,9 +124,9 @@ impl Args {
         takes.min(self.depth.unwrap_or(u32::MAX))
     }
 
-    /// Where loads are read and steps are computed, if that is better told than left to the system.
+    /// Where loads are read and steps are computed, if that is better decided than left to the system.
     fn cores(&self, storage: &mut impl Storage, threads: u32) -> Cores {
-        match self.io == Io::Direct && self.pace.is_none() {
+        match self.io == Io::Direct && self.slow_to_board.is_none() {
             true => Cores::find(storage, threads as usize),
             false => Cores::default(),
         }
@@ -153,7 +153,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     args.files().check()?;
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
-    let pace = args.pace.as_deref().map(pace_of).transpose()?;
+    let pace = args.slow_to_board.as_deref().map(pace_of).transpose()?;
     let storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
     let mut cache = Cache::of(&storage, args.io);
     cache.clear();

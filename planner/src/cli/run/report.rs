@@ -19,8 +19,8 @@ pub struct Report {
     pub io: &'static str,
     /// The board or profile whose storage reads were as slow as.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pace: Option<PathBuf>,
-    /// Reads under way at once, at most; not told of a GPU, whose staging buffers are read into one after the other.
+    pub slow_to_board: Option<PathBuf>,
+    /// Reads under way at once, at most; not known of a GPU, whose staging buffers are read into one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     /// The core that the storage's interrupts come to, where loads were therefore read; steps were computed on others.
@@ -52,35 +52,35 @@ pub struct Report {
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gauge: Option<Gauge>,
+    pub speed: Option<Speed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<LayerTimes>>,
 }
 
-/// How fast the processor was beside the inferences.
+/// How fast the processor was during the inferences.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Gauge {
-    /// Of the gauge, just before and behind all inferences: the lowest, the median, the highest.
+pub struct Speed {
+    /// Rates of the probe just before and after all inferences: the lowest, the median, the highest.
     pub min_gflops: f64,
     pub median_gflops: f64,
     pub max_gflops: f64,
     /// The inferences, in turn.
-    pub inferences: Vec<Gauged>,
+    pub inferences: Vec<Probed>,
 }
 
-/// One inference, and the gauge's rates just before and behind it.
+/// One inference, and the probe's rates just before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gauged {
+pub struct Probed {
     pub latency_ms: f64,
     pub before_gflops: f64,
-    pub behind_gflops: f64,
+    pub after_gflops: f64,
 }
 
-impl Gauge {
-    pub fn of(inferences: Vec<Gauged>) -> Self {
-        let rates = inferences.iter().flat_map(|one| [one.before_gflops, one.behind_gflops]);
+impl Speed {
+    pub fn of(inferences: Vec<Probed>) -> Self {
+        let rates = inferences.iter().flat_map(|one| [one.before_gflops, one.after_gflops]);
         let mut rates: Vec<f64> = rates.collect();
         rates.sort_unstable_by(f64::total_cmp);
         let at = |index: usize| rates.get(index).copied().unwrap_or(0.0);
@@ -167,7 +167,9 @@ impl fmt::Display for Report {
             self.threads,
             plural(self.threads),
             self.io,
-            self.pace.as_ref().map_or(String::new(), |pace| format!(" as of {}", pace.display())),
+            self.slow_to_board
+                .as_ref()
+                .map_or(String::new(), |pace| format!(" as of {}", pace.display())),
             if self.verify { "" } else { ", checksums not compared" }
         )?;
         let Spread { min, median, max } = self.latency_ms;
@@ -211,10 +213,10 @@ impl fmt::Display for Report {
                 known(self.page_cache_bytes)
             )?,
         }
-        if let Some(Gauge { min_gflops, median_gflops, max_gflops, .. }) = &self.gauge {
+        if let Some(Speed { min_gflops, median_gflops, max_gflops, .. }) = &self.speed {
             writeln!(
                 f,
-                "gauge        {median_gflops:.1} GFLOP/s beside the inferences ({min_gflops:.1} to {max_gflops:.1}), on one \
+                "speed        {median_gflops:.1} GFLOP/s during the inferences ({min_gflops:.1} to {max_gflops:.1}), on one \
                  thread"
             )?;
         }
@@ -242,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn the_gauge_tells_its_rates_before_and_behind_each_inference() {
+    fn the_probe_has_its_rates_before_and_after_each_inference() {
         let beside =
-            |before_gflops, behind_gflops| Gauged { latency_ms: 1.0, before_gflops, behind_gflops };
+            |before_gflops, after_gflops| Probed { latency_ms: 1.0, before_gflops, after_gflops };
         let inferences = vec![beside(80.0, 40.0), beside(40.0, 60.0)];
-        let gauge = Gauge::of(inferences.clone());
-        assert_eq!([gauge.min_gflops, gauge.median_gflops, gauge.max_gflops], [40.0, 50.0, 80.0]);
-        assert_eq!(gauge.inferences, inferences);
-        assert_eq!(Gauge::of(Vec::new()), Gauge::default());
+        let speed = Speed::of(inferences.clone());
+        assert_eq!([speed.min_gflops, speed.median_gflops, speed.max_gflops], [40.0, 50.0, 80.0]);
+        assert_eq!(speed.inferences, inferences);
+        assert_eq!(Speed::of(Vec::new()), Speed::default());
     }
 
     #[test]

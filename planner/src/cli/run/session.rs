@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::device::{self, Device};
 use super::input::Input;
 use super::layers::Layers;
-use super::report::{Digest, Gauge, Gauged, Report, Spread, Tensor};
+use super::report::{Digest, Probed, Report, Speed, Spread, Tensor};
 use super::trace::Recorder;
 use super::{Args, outputs};
 use crate::cli::output::milliseconds;
@@ -20,7 +20,7 @@ use eyelet::kernels::Kernels;
 use eyelet::pack::{Header, PlanEntry};
 use eyelet::storage::Storage;
 use eyelet_planner::cores::Cores;
-use eyelet_planner::profile::gauge;
+use eyelet_planner::profile::speed_probe;
 use std::time::Instant;
 
 /// A run of a pack that is being opened, wherever that is.
@@ -73,7 +73,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs the inferences, and tells all but what the process has used.
+    /// Runs the inferences, and reports all but what the process has used.
     fn infer<'i>(
         &self,
         mut instance: Instance<'i>,
@@ -122,7 +122,7 @@ impl Session<'_> {
             arena_bytes: entry.arena_bytes,
             threads,
             io: args.io.name(),
-            pace: args.pace.clone(),
+            slow_to_board: args.slow_to_board.clone(),
             depth: (!self.gpu).then(|| args.under_way(storage)),
             verify: options.verify,
             runs: args.runs,
@@ -202,11 +202,12 @@ fn measure(
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
     let kernels = Kernels::best();
-    let convolution = args.gauge.then(|| gauge::network(kernels.isa()));
-    let mut gauge = convolution.as_ref().and_then(|network| gauge::Gauge::new(network, kernels));
-    let mut gauged = Vec::with_capacity(if args.gauge { runs } else { 0 });
+    let convolution = args.speed.then(|| speed_probe::network(kernels.isa()));
+    let mut probe =
+        convolution.as_ref().and_then(|network| speed_probe::SpeedProbe::new(network, kernels));
+    let mut probed = Vec::with_capacity(if args.speed { runs } else { 0 });
     give_back_code();
-    let mut before = gauge.as_mut().map(gauge::Gauge::gflops);
+    let mut before = probe.as_mut().map(speed_probe::SpeedProbe::gflops);
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {
@@ -236,13 +237,13 @@ fn measure(
             compute.push(model.stats().compute_ns);
             stall.push(model.stats().stall_ns);
         }
-        let behind = gauge.as_mut().map(gauge::Gauge::gflops);
-        let counted = before.zip(behind).filter(|_| number > args.warmup);
-        if let Some((before_gflops, behind_gflops)) = counted {
+        let after = probe.as_mut().map(speed_probe::SpeedProbe::gflops);
+        let counted = before.zip(after).filter(|_| number > args.warmup);
+        if let Some((before_gflops, after_gflops)) = counted {
             let latency_ms = milliseconds(ns);
-            gauged.push(Gauged { latency_ms, before_gflops, behind_gflops });
+            probed.push(Probed { latency_ms, before_gflops, after_gflops });
         }
-        before = behind;
+        before = after;
         progress.set(number.into());
     }
     drop(progress);
@@ -250,7 +251,7 @@ fn measure(
     report.period_ms = Spread::of(&mut period).median;
     report.compute_ms = Spread::of(&mut compute).median;
     report.stall_ms = Spread::of(&mut stall).median;
-    report.gauge = gauge.map(|_| Gauge::of(gauged));
+    report.speed = probe.map(|_| Speed::of(probed));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
     outputs::write(model, &report.outputs)
 }

@@ -3,7 +3,7 @@
 //! A machine's clock and what its neighbours leave of it change from second to second: what was measured one after the other could not be told
 //! apart. Of the times of each layer the lower quartile counts: it is what the machine does when it is left alone, as long as that is a third of the
 //! time or so. A shared processor has two speeds, and whatever lay between them would be one for some layers and the other for the
-//! rest. How fast it was altogether the gauge tells.
+//! rest. The speed probe measures how fast it was altogether.
 
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::MappedArena;

@@ -6,7 +6,7 @@
 
 use super::bench::{State, lines, measure as times, median};
 use super::caches::shared_bytes;
-use super::{gauge, layers};
+use super::{layers, speed_probe};
 use crate::profile::Compute;
 use crate::profile::cost::Class;
 use crate::profile::cost::layer::shorter_ns;
@@ -144,7 +144,7 @@ pub fn measure(
     let winograd =
         [State::Cold, State::Warm].map(|state| asked.add(layers::balanced_winograd(isa), state));
     let transforming = asked.add(layers::transforming(isa), State::Cold);
-    let gauged = asked.add(vec![gauge::network(isa)], State::Settled);
+    let probed = asked.add(vec![speed_probe::network(isa)], State::Settled);
     let ns = times(&asked.0, kernels, [one, all]);
     let found = Measured { layers: asked, ns };
     let class = |class: Class| {
@@ -195,7 +195,7 @@ pub fn measure(
         winograd_exposed: None,
         scaling,
         step_overhead_ns: 0,
-        gauge_gflops: found.of(&gauged).first().map(|s| gauge::gflops(s.ns[0])),
+        gauge_gflops: found.of(&probed).first().map(|s| speed_probe::gflops(s.ns[0])),
     };
     // What a step costs that has next to nothing to do.
     let beyond = found.of(&small).first().map_or(0.0, |s| s.ns[1] - s.work.ns(&compute));

@@ -4,9 +4,9 @@
 mod bench;
 mod caches;
 mod drag;
-pub mod gauge;
 mod kernels;
 mod layers;
+pub mod speed_probe;
 mod storage;
 
 use super::delays::Delays;

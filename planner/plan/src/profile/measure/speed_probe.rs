@@ -2,7 +2,7 @@
 //!
 //! A processor that others use too, or that becomes too hot, is slower for seconds or minutes, and so is what runs on it meanwhile. A
 //! measurement by itself cannot tell that from a plan that is slow. So the time of one small convolution, the same everywhere, is
-//! taken between inferences (`eyelet run --gauge`), and in every profile's turns.
+//! taken between inferences (`eyelet run --speed`), and in every profile's turns.
 
 use super::bench::{Bench, State, Weights, undisturbed};
 use super::layers;
@@ -32,12 +32,12 @@ pub(super) fn gflops(ns: f64) -> f64 {
 }
 
 /// The convolution, with memory for it.
-pub struct Gauge<'a> {
+pub struct SpeedProbe<'a> {
     bench: Bench<'a>,
     weights: Weights,
 }
 
-impl<'a> Gauge<'a> {
+impl<'a> SpeedProbe<'a> {
     /// `None` if the kernels cannot run it, or there is no memory.
     pub fn new(network: &'a Network, kernels: &'a Kernels) -> Option<Self> {
         let bench = Bench::new(network, kernels, 1, false)?;
