@@ -9,7 +9,7 @@
 
 pub use eyelet_check as check;
 pub use eyelet_model::{
-    algorithm, chunks, graph, import, layout, leftovers, network, npy, open, passes, plan,
+    algorithm, chunks, darknet, graph, import, layout, leftovers, network, npy, open, passes, plan,
     reference, replace, rounding, size, tables, weights, write, zoo,
 };
 pub use eyelet_plan::{

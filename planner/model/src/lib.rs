@@ -1,4 +1,4 @@
-//! Networks as eyelet plans them: imported from ONNX, fused into layers, packed into slices, written as packs.
+//! Networks as eyelet plans them: imported from ONNX or Darknet, fused into layers, packed into slices, written as packs.
 //!
 //! ```text
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ (a plan) ─ tables, write ─▶ pack
@@ -6,6 +6,7 @@
 
 pub mod algorithm;
 pub mod chunks;
+pub mod darknet;
 pub mod graph;
 pub mod import;
 pub mod layout;

@@ -3,6 +3,7 @@
 //! What is no file is refused at once, with a word that says what it is. A FIFO without a writer would
 //! otherwise keep its reader waiting for ever, and a folder fails later in ways that say nothing.
 
+use bytes::Bytes;
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -24,6 +25,24 @@ pub fn open(path: &Path) -> io::Result<File> {
         None => Ok(file),
         Some(what) => Err(io::Error::new(io::ErrorKind::InvalidInput, what)),
     }
+}
+
+/// Maps a file into memory. Slices of the result keep the map alive.
+pub(crate) fn map(path: &Path) -> io::Result<Bytes> {
+    let file = open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let what = "it is a block device; give a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    if metadata.len() == 0 {
+        return Ok(Bytes::new());
+    }
+    // SAFETY: the map is private and read-only. It is sound as long as no other process changes or
+    // truncates the file meanwhile, which no program that maps its input can exclude; the planner's
+    // documentation asks for it, and the command makes an error of it. A copy would double the memory a model takes.
+    let map = unsafe { memmap2::Mmap::map(&file)? };
+    Ok(Bytes::from_owner(map))
 }
 
 /// The text of a file, opened by [`open`].

@@ -8,6 +8,7 @@ use eyelet_alloc::csv::CsvError;
 use eyelet_alloc::{Peak, Violation as Misplaced};
 use eyelet_planner::board::{BoardError, Memory};
 use eyelet_planner::check::Violation;
+use eyelet_planner::darknet::DarknetError;
 use eyelet_planner::import::ImportError;
 use eyelet_planner::npy;
 use eyelet_planner::passes::PassError;
@@ -192,7 +193,10 @@ impl Error {
 /// The path, unless the error names it.
 fn named(path: &std::path::Path, source: &ImportError) -> String {
     match source {
-        ImportError::Open { .. } => String::new(),
+        ImportError::Open { .. }
+        | ImportError::Darknet(DarknetError::Open { .. } | DarknetError::Weights { .. }) => {
+            String::new()
+        }
         _ => format!("{}: ", path.display()),
     }
 }

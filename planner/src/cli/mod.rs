@@ -39,7 +39,7 @@ use std::process::ExitCode;
 
 /// Runs neural networks that are larger than the memory they are given.
 ///
-/// A model (ONNX) is planned into a pack for a budget of memory; the pack is run within that budget, its
+/// A model (ONNX, Darknet) is planned into a pack for a budget of memory; the pack is run within that budget, its
 /// weights read from storage slice by slice.
 #[derive(Debug, Parser)]
 #[command(name = "eyelet", version, after_help = EXAMPLE)]

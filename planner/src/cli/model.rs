@@ -1,10 +1,11 @@
 //! Reading the model that a verb is given.
 
 use super::Error;
+use super::files::Files;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::{IMPORT_MEMORY, Options, import_with};
 use eyelet_planner::size;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What reading a model may take, and what of the model is fixed.
 #[derive(Debug, clap::Args)]
@@ -27,9 +28,17 @@ pub struct Reading {
     /// Cuts the model after a node or tensor, which becomes an output. Once for each.
     #[arg(long, value_name = "NAME")]
     until: Vec<String>,
+    /// Weights of a Darknet model [default: next to the .cfg, with the extension .weights].
+    #[arg(long, value_name = "FILE.weights")]
+    weights_file: Option<PathBuf>,
 }
 
 impl Reading {
+    /// Adds what is read besides the model and the data that it names.
+    pub fn files(&self, files: Files) -> Files {
+        files.reads("--weights-file", &self.weights_file)
+    }
+
     /// Reads a model.
     pub fn import(&self, path: &Path) -> Result<Graph, Error> {
         let options = Options {
@@ -38,6 +47,7 @@ impl Reading {
             dims: self.dims.clone(),
             constants: self.constants.clone(),
             until: self.until.clone(),
+            weights: self.weights_file.clone(),
         };
         import_with(path, &options).map_err(|source| {
             let command = source.missing_dims().map(|missing| again(&missing));

@@ -4,6 +4,7 @@ mod alloc;
 mod cli;
 #[path = "../common/mod.rs"]
 mod common;
+mod darknet;
 mod errors;
 mod files;
 mod limits;

@@ -4,6 +4,7 @@
 mod alloc;
 #[path = "../common/mod.rs"]
 mod common;
+mod darknet;
 mod import;
 mod mutate;
 mod open;
@@ -62,6 +63,11 @@ fn fuzz(name: &str, target: fn(&[u8]) -> bool, seeds: Vec<Vec<u8>>, inputs: usiz
 #[test]
 fn allocation_problems() {
     fuzz("alloc", alloc::run, seeds::alloc(), 200_000);
+}
+
+#[test]
+fn darknets() {
+    fuzz("darknet", darknet::run, seeds::darknet(), 20_000);
 }
 
 #[test]

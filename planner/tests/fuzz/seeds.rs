@@ -22,6 +22,26 @@ pub fn alloc() -> Vec<Vec<u8>> {
     vec![problem("A.1048576.csv"), problem("K.1048576.csv"), columns.into()]
 }
 
+/// Networks of Darknet with a few layers, each with the length of its description and its weights.
+pub fn darknet() -> Vec<Vec<u8>> {
+    let start = "[net]\nchannels=4\nheight=6\nwidth=6\n";
+    [
+        "[convolutional]\nfilters=2\nsize=3\npad=1\nbatch_normalize=1\nactivation=leaky\n",
+        "[convolutional]\nfilters=4\ngroups=2\nactivation=mish\n[shortcut]\nfrom=-1\n",
+        "[maxpool]\nsize=3\nstride=1\n[upsample]\n[route]\nlayers=0\ngroups=2\ngroup_id=1\n",
+        "[reorg]\nstride=2\n[avgpool]\n[connected]\noutput=3\nactivation=linear\n[softmax]\n",
+        "[convolutional]\nfilters=6\nactivation=linear\n[yolo]\nclasses=1\nmask=0\n",
+    ]
+    .map(|sections| {
+        let text = [start, sections].concat();
+        let weights = eyelet_planner::darknet::weights_bytes(text.as_bytes()).unwrap();
+        let mut weights = vec![0; weights as usize];
+        weights[4] = 2;
+        [&(text.len() as u16).to_le_bytes()[..], text.as_bytes(), &weights].concat()
+    })
+    .into()
+}
+
 /// Models with one operator or two, and the digits network.
 pub fn import() -> Vec<Vec<u8>> {
     let mut seeds = vec![

@@ -4,11 +4,11 @@
 
 use super::array::{Array, elements};
 use super::error::TensorProblem;
-use super::file;
 use super::memory::Allowance;
 use super::onnx::{DataType, TensorProto};
 use super::types::{self, type_name};
 use crate::graph::Constant;
+use crate::open::map;
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, f16};
 use eyelet::pack::Encoding;
@@ -116,7 +116,7 @@ impl External {
                 return Err(TensorProblem::Outside { location: location.into() });
             }
             let path = folder.join(relative);
-            match file::map(&path) {
+            match map(&path) {
                 Ok(bytes) => {
                     let found = (path, bytes);
                     self.files.insert(location.into(), found.clone());

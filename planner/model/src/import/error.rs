@@ -6,6 +6,7 @@ use super::memory::OverMemory;
 use super::onnx::DataType;
 use super::options::OptionProblem;
 use super::types;
+use crate::darknet::DarknetError;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -103,6 +104,9 @@ pub enum ImportError {
 
     #[error("output `{output}`: {problem}")]
     Output { output: String, problem: NodeProblem },
+
+    #[error(transparent)]
+    Darknet(#[from] DarknetError),
 
     #[error("{0}")]
     Blocked(Blockers),

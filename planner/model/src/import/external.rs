@@ -2,15 +2,20 @@
 
 use super::file;
 use super::onnx::{GraphProto, ModelProto, TensorProto};
+use crate::darknet;
+use crate::open::map;
 use crate::replace::folder_of;
 use prost::Message;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The files beside a model that it says its tensors are in, whether they are needed or not. None of
-/// a file that is no model.
+/// a file that is no model. Of a Darknet .cfg they are its weights.
 pub fn external_files(model: &Path) -> Vec<PathBuf> {
-    let Ok(bytes) = file::map(model) else { return Vec::new() };
+    if darknet::is_config(model) {
+        return vec![darknet::weights_of(model)];
+    }
+    let Ok(bytes) = map(model) else { return Vec::new() };
     if file::check_frame(&bytes).is_err() {
         return Vec::new();
     }

@@ -1,32 +1,10 @@
-//! Files: memory maps that are kept as `Bytes`, and the outermost frame of the protobuf.
+//! The outermost frame of the protobuf.
 //!
 //! Protobuf has neither magic number nor length, so whether a file is an ONNX model, and whether all
 //! of it is there, is told from its top-level fields: each must be one that `ModelProto` has, and each
 //! must end within the file.
 
 use super::ImportError;
-use crate::open::open;
-use bytes::Bytes;
-use std::io;
-use std::path::Path;
-
-/// Maps a file into memory. Slices of the result keep the map alive.
-pub(super) fn map(path: &Path) -> io::Result<Bytes> {
-    let file = open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        let what = "it is a block device; give a file";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    if metadata.len() == 0 {
-        return Ok(Bytes::new());
-    }
-    // SAFETY: the map is private and read-only. It is sound as long as no other process changes or
-    // truncates the file meanwhile, which no program that maps its input can exclude; the planner's
-    // documentation asks for it, and the command makes an error of it. A copy would double the memory a model takes.
-    let map = unsafe { memmap2::Mmap::map(&file)? };
-    Ok(Bytes::from_owner(map))
-}
 
 /// Name and wire type of a field of `ModelProto`.
 fn model_field(number: u64) -> Option<(&'static str, u64)> {

@@ -39,7 +39,9 @@ pub use error::{
 pub use external::external_files;
 pub use options::{OptionProblem, Options};
 
+use crate::darknet;
 use crate::graph::Graph;
+use crate::open::map;
 use bytes::Bytes;
 use importer::Importer;
 use memory::Allowance;
@@ -54,7 +56,7 @@ const FOLDING_OF_FILE: usize = 1 << 28;
 /// Bytes of constants that import may make for a model in memory.
 const MEMORY_OF_BYTES: u64 = 256 << 20;
 
-/// Reads the model in a file.
+/// Reads the model in a file: a Darknet .cfg if it has that extension, ONNX otherwise.
 ///
 /// The file is mapped into memory for as long as the graph lives; it must not be changed meanwhile.
 pub fn import(path: &Path) -> Result<Graph, ImportError> {
@@ -63,8 +65,11 @@ pub fn import(path: &Path) -> Result<Graph, ImportError> {
 
 /// Reads the model in a file, of which options fix what the model leaves open.
 pub fn import_with(path: &Path, options: &Options) -> Result<Graph, ImportError> {
-    let bytes =
-        file::map(path).map_err(|source| ImportError::Open { path: path.into(), source })?;
+    options.fit(path)?;
+    if darknet::is_config(path) {
+        return Ok(darknet::import(path, options.weights.as_deref())?);
+    }
+    let bytes = map(path).map_err(|source| ImportError::Open { path: path.into(), source })?;
     let folder = |path: &Path| match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_path_buf(),
         _ => PathBuf::from("."),

@@ -16,7 +16,7 @@ use pack::{least, to_ms};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Plans a model (ONNX) into a pack, for one or several budgets of memory.
+/// Plans a model (ONNX, Darknet) into a pack, for one or several budgets of memory.
 ///
 /// A budget is everything that inference touches: tables, weights, activations, scratch, inputs and
 /// outputs. Weights that do not fit are read again in every inference, ahead of their use. A budget that
@@ -24,8 +24,8 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// The model. It comes before the budgets.
-    #[arg(value_name = "FILE.onnx")]
+    /// The model: ONNX, or a Darknet .cfg. It comes before the budgets.
+    #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
     #[arg(long, value_name = "SIZE", required_unless_present = "min_budget", num_args = 1..,
@@ -95,7 +95,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         true => args.output,
         false => Some(args.output.unwrap_or_else(|| args.model.with_extension("pack"))),
     };
-    let files = args.target.files().reads_model(&args.model);
+    let files = args.reading.files(args.target.files().reads_model(&args.model));
     files.writes("-o", &path).writes("--report", &args.report).check()?;
 
     let start = Instant::now();

@@ -35,7 +35,7 @@ use std::time::Instant;
 #[command(after_help = EXAMPLE)]
 pub struct Args {
     /// The model.
-    #[arg(value_name = "FILE.onnx")]
+    #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// The smallest and the largest budget.
     #[arg(long, value_name = "SIZE..SIZE", value_parser = range)]
@@ -167,7 +167,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         false => args.strategies,
     };
     let outputs = args.output.iter().map(|file| &file.path);
-    args.target.files().reads_model(&args.model).writes("-o", outputs).check()?;
+    let files = args.reading.files(args.target.files().reads_model(&args.model));
+    files.writes("-o", outputs).check()?;
     let graph = args.reading.import(&args.model)?;
     let mut request = PackRequest {
         exact: args.exact,

@@ -12,9 +12,11 @@ use super::onnx::{
     ValueInfoProto,
 };
 use super::types::{limits, name as type_name};
+use crate::darknet;
 use crate::npy::{self, Numbers};
 use crate::weights::halves;
 use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// What is fixed of a model when it is read.
@@ -30,12 +32,14 @@ pub struct Options {
     pub constants: Vec<(String, String)>,
     /// Tensors, or nodes, after which the model is cut.
     pub until: Vec<String>,
+    /// The weights of a Darknet model, where they are not next to it.
+    pub weights: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (shapes, dims, constants, until) = (vec![], vec![], vec![], vec![]);
-        Self { memory: IMPORT_MEMORY, shapes, dims, constants, until }
+        Self { memory: IMPORT_MEMORY, shapes, dims, constants, until, weights: None }
     }
 }
 
@@ -71,6 +75,14 @@ pub enum OptionProblem {
         false => format!("near are {}", list(near)),
     })]
     Until { name: String, near: Vec<String> },
+
+    #[error(
+        "--weights-file is for a Darknet model, whose name ends in .cfg; an ONNX model names its own files"
+    )]
+    Weights,
+
+    #[error("{option} is for ONNX models; a Darknet .cfg says all of that itself")]
+    Darknet { option: &'static str },
 }
 
 /// Why an input cannot become the constant that is given.
@@ -101,6 +113,26 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 impl Options {
+    /// Refuses options that a model of that name cannot have.
+    pub(super) fn fit(&self, path: &Path) -> Result<(), OptionProblem> {
+        if !darknet::is_config(path) {
+            return match self.weights {
+                Some(_) => Err(OptionProblem::Weights),
+                None => Ok(()),
+            };
+        }
+        let given = [
+            ("--shape", !self.shapes.is_empty()),
+            ("--dim", !self.dims.is_empty()),
+            ("--constant", !self.constants.is_empty()),
+            ("--until", !self.until.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(OptionProblem::Darknet { option }),
+            None => Ok(()),
+        }
+    }
+
     /// Changes a graph as the options say.
     pub(super) fn apply(
         &self,
