@@ -64,7 +64,12 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     /// A value that flows; its name has a part behind the layer's, unless that is empty.
     fn value(&mut self, part: &str, shape: &[usize]) -> ValueId {
-        let value = Value { name: self.named(part), shape: shape.to_vec(), constant: None };
+        let value = Value {
+            name: self.named(part),
+            shape: shape.to_vec(),
+            kind: Default::default(),
+            constant: None,
+        };
         self.graph.values.push(value);
         self.graph.values.len() - 1
     }

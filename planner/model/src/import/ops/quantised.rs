@@ -13,7 +13,7 @@ use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, limits};
-use super::{Translate, elementwise, layout, linear, normalise, pointwise, window};
+use super::{Translate, conv, elementwise, layout, linear, normalise, pointwise, pool};
 use crate::graph::{Constant, Op, Quantised, ValueId};
 use bytes::Bytes;
 use eyelet::pack::ReduceOp;
@@ -404,7 +404,7 @@ fn bias(cx: &mut Context<'_, '_>, at: usize, factor: f32) -> Result<Option<Opera
 pub(super) fn conv(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let mut operands = vec![operand(cx, 0, 1)?, operand(cx, 3, 0)?];
     operands.extend(bias(cx, 8, 1.0)?);
-    between(cx, 6, &operands, window::conv)
+    between(cx, 6, &operands, conv::conv)
 }
 
 /// a and b with scale and zero, a bias, and scale and zero of the result, which is of floats without.
@@ -446,8 +446,8 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
             pointwise::unary(cx, Op::LeakyRelu { alpha })
         },
         "QLinearSoftmax" => normalise::softmax,
-        "QLinearGlobalAveragePool" => window::global_average,
-        _ => |cx| window::pool(cx, true),
+        "QLinearGlobalAveragePool" => pool::global_average,
+        _ => |cx| pool::pool(cx, true),
     };
     between(cx, 3, &operands, translate)
 }
@@ -514,7 +514,7 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
 pub(super) fn products(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let operands = [from_zero(cx, 0, 2)?, from_zero(cx, 1, 3)?];
     let translate: Translate =
-        if cx.proto.op_type == "ConvInteger" { window::conv } else { linear::matmul };
+        if cx.proto.op_type == "ConvInteger" { conv::conv } else { linear::matmul };
     let made = with(cx, &operands, translate)?;
     let whole = made.into_iter().map(|operand| match operand {
         Operand::Float(_, value) => Operand::Whole(DataType::Int32, value),
