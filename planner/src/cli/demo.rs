@@ -4,9 +4,10 @@
 //! plan is run by a process of its own, so that what the kernel says of its memory is about the runtime
 //! and nothing else. Then a network that was truly trained reads a digit.
 
+use super::Error;
 use super::output::Output;
 use super::plan::pack;
-use super::{Error, zoo};
+use super::zoo::write;
 use bytes::Bytes;
 use eyelet::arena::MappedArena;
 use eyelet::device;
@@ -15,7 +16,7 @@ use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::leftovers::{self, Scratch};
 use eyelet_planner::strategy::PackRequest;
-use eyelet_planner::{board, size};
+use eyelet_planner::{board, size, zoo};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -103,9 +104,11 @@ struct Digit {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let folder = folder(args.dir.as_deref())?;
-    let model = folder.path().join(format!("{}.onnx", args.network));
+    let network = zoo::model(&args.network)?;
+    let extension = if network.config().is_some() { "cfg" } else { "onnx" };
+    let model = folder.path().join(format!("{}.{extension}", args.network));
     output.line(format_args!("writing {} with random weights", args.network))?;
-    zoo::write(&args.network, 1, &model, output)?;
+    write(&network, 1, &model, output)?;
     let (pack, weights_bytes, full) = plan(&args, &model, output)?;
     let streamed = run_pack(&pack, args.budget, args.runs, output)?;
     let resident = run_pack(&pack, full, args.runs, output)?;

@@ -4,14 +4,15 @@ use super::Error;
 use super::files::Files;
 use super::output::{Output, shape};
 use super::progress::{Counted, Progress};
-use eyelet_planner::replace::replace;
+use eyelet_planner::darknet::weights_of;
+use eyelet_planner::replace::Sink;
 use eyelet_planner::{size, zoo};
 use serde::Serialize;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Writes a reference network as an ONNX file, with seeded random weights.
+/// Writes a reference network as an ONNX file, or a detector as Darknet's two, with seeded random weights.
 ///
 /// Operators, shapes and parameters are those of torchvision's network of that name; the weights keep
 /// the variance of activations. The same name and seed give the same file everywhere.
@@ -21,8 +22,8 @@ pub struct Args {
     /// Which network; --list prints which there are.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// Where to write it [default: NAME.onnx].
-    #[arg(short, long, value_name = "FILE.onnx")]
+    /// Where to write it [default: NAME.onnx]; of a network of Darknet the .cfg, its weights lie next to it.
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Seed of the weights.
     #[arg(long, default_value_t = 1)]
@@ -44,7 +45,7 @@ struct Network {
     macs: u64,
     file_bytes: u64,
     input: Vec<usize>,
-    output: Vec<usize>,
+    outputs: Vec<Vec<usize>>,
 }
 
 impl Network {
@@ -55,7 +56,7 @@ impl Network {
             macs: model.macs(),
             file_bytes: model.encoded_bytes(),
             input: model.input_shape().to_vec(),
-            output: model.output_shape().to_vec(),
+            outputs: model.output_shapes().to_vec(),
         }
     }
 }
@@ -81,7 +82,7 @@ impl fmt::Display for List {
                 network.macs as f64 / 1e9,
                 size::human(network.file_bytes),
                 shape(&network.input),
-                shape(&network.output)
+                network.outputs.iter().map(|one| shape(one)).collect::<Vec<_>>().join(" ")
             )?;
         }
         Ok(())
@@ -118,32 +119,22 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         return output.report(&List { networks: networks.collect::<Result<_, zoo::Error>>()? });
     };
     let start = Instant::now();
-    let path = args.output.unwrap_or_else(|| PathBuf::from(format!("{name}.onnx")));
-    Files::default().writes("-o", [&path]).check()?;
-    let model = write(&name, args.seed, &path, output)?;
+    let model = zoo::model(&name)?;
+    let extension = if model.config().is_some() { "cfg" } else { "onnx" };
+    let path = args.output.unwrap_or_else(|| PathBuf::from(format!("{name}.{extension}")));
+    let weights = model.config().map(|_| weights_of(&path));
+    Files::default().writes("-o", [&path].into_iter().chain(&weights)).check()?;
+    write(&model, args.seed, &path, output)?;
     let network = Network::new(&model);
     let seconds = (start.elapsed().as_secs_f64() * 1e3).round() / 1e3;
     output.report(&Written { network, file: path, seed: args.seed, seconds })
 }
 
 /// Writes a network, showing progress.
-pub fn write(
-    name: &str,
-    seed: u64,
-    path: &std::path::Path,
-    output: Output,
-) -> Result<zoo::Model, Error> {
-    let model = zoo::model(name)?;
-    let bytes = model.encoded_bytes();
-    let progress = Progress::bytes(output, "writing the network", bytes);
-    let written = replace(path, |sink| {
-        zoo::encode(&model, seed, &mut Counted { to: sink, done: 0, progress: &progress })
-    });
-    written.map_err(|source| zoo::Error::Write {
-        name: name.to_owned(),
-        bytes,
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(model)
+pub fn write(model: &zoo::Model, seed: u64, path: &Path, output: Output) -> Result<(), Error> {
+    let progress = Progress::bytes(output, "writing the network", model.encoded_bytes());
+    let counted = |model: &zoo::Model, sink: &mut Sink| {
+        zoo::encode(model, seed, &mut Counted { to: sink, done: 0, progress: &progress })
+    };
+    Ok(zoo::write_through(model, path, counted)?)
 }

@@ -1,4 +1,4 @@
-//! The ONNX file, written front to back.
+//! The ONNX file, written front to back; or Darknet's file of weights.
 //!
 //! Everything but the weights is a prost message. The weights, up to half a gigabyte, never exist in
 //! memory: protobuf fields may come in any order, so the graph's initializers are appended to its
@@ -15,17 +15,19 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 use std::io::{self, Write};
 
 const IR_VERSION: i64 = 8;
+/// What a Darknet file of weights begins with: version 0.2.0, and 64 bits that count the images of its training.
+const DARKNET: [u32; 5] = [0, 2, 0, 0, 0];
 
 /// Field numbers of `onnx.proto`.
 const MODEL_GRAPH: u32 = 7;
 const GRAPH_INITIALIZER: u32 = 5;
 const TENSOR_RAW_DATA: u32 = 9;
 
-/// Writes `model` as ONNX, its weights drawn from `seed`.
+/// Writes `model` as ONNX, its weights drawn from `seed`; of a network of Darknet its file of weights.
 pub fn encode(model: &Model, seed: u64, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&head(model))?;
     for (stream, initializer) in model.initializers().iter().enumerate() {
-        out.write_all(&tensor_head(initializer))?;
+        out.write_all(&tensor_head(model, initializer))?;
         let place = (seed, stream as u64);
         fill::write(initializer.fill, initializer.rows(), place, out)?;
     }
@@ -41,6 +43,9 @@ impl Model {
 
 /// All up to the first initializer.
 fn head(model: &Model) -> Vec<u8> {
+    if model.config().is_some() {
+        return DARKNET.iter().flat_map(|word| word.to_le_bytes()).collect();
+    }
     let value = |name: &str, elem_type: DataType, shape: &[usize]| {
         let dim = |&extent: &usize| DimensionProto { value: Some(Dimension::Value(extent as i64)) };
         let shape = TensorShapeProto { dim: shape.iter().map(dim).collect() };
@@ -48,12 +53,13 @@ fn head(model: &Model) -> Vec<u8> {
         let r#type = Some(TypeProto { tensor_type: Some(tensor) });
         ValueInfoProto { name: name.to_string(), r#type }
     };
+    let outputs = model.output_shapes().iter();
     let graph = GraphProto {
         node: model.nodes().to_vec(),
         name: model.name().to_string(),
         initializer: Vec::new(),
         input: vec![value(model.input_name(), model.input_type(), model.input_shape())],
-        output: vec![value("output", DataType::Float, model.output_shape())],
+        output: outputs.map(|shape| value("output", DataType::Float, shape)).collect(),
     };
     let mut bytes = ModelProto {
         ir_version: IR_VERSION,
@@ -69,12 +75,15 @@ fn head(model: &Model) -> Vec<u8> {
 }
 
 fn initializers_bytes(model: &Model) -> usize {
-    let bytes = |one: &Initializer| tensor_head(one).len() + one.elements() * 4;
+    let bytes = |one: &Initializer| tensor_head(model, one).len() + one.elements() * 4;
     model.initializers().iter().map(bytes).sum()
 }
 
-/// An initializer up to its raw data.
-fn tensor_head(initializer: &Initializer) -> Vec<u8> {
+/// An initializer up to its raw data. Those of Darknet have nothing else.
+fn tensor_head(model: &Model, initializer: &Initializer) -> Vec<u8> {
+    if model.config().is_some() {
+        return Vec::new();
+    }
     let tensor = TensorProto {
         dims: initializer.dims.iter().map(|&extent| extent as i64).collect(),
         data_type: DataType::Float as i32,

@@ -2,13 +2,13 @@
 //! has.
 
 use super::model::{Conv, Model, Pool, Value};
-use super::networks::{classifier, conv_relu};
+use super::parts::{classifier, conv_relu};
 
-const POOL: Pool = Pool { kernel: 3, stride: 2, pad: 0, ceil: false };
-const AVERAGE: Pool = Pool { kernel: 3, stride: 1, pad: 1, ceil: false };
+pub(super) const POOL: Pool = Pool { kernel: 3, stride: 2, pad: 0, ceil: false };
+pub(super) const AVERAGE: Pool = Pool { kernel: 3, stride: 1, pad: 1, ceil: false };
 
 /// One of the parallel parts of a block: convolutions, one after the other.
-type Branch<'a> = &'a [(&'a str, Conv)];
+pub(super) type Branch<'a> = &'a [(&'a str, Conv)];
 
 pub fn v3(name: &str) -> Model {
     let (mut model, mut x) = Model::new(name, [3, 299, 299]);
@@ -38,7 +38,7 @@ pub fn v3(name: &str) -> Model {
     classifier(model, "fc", &x)
 }
 
-fn branch(model: &mut Model, path: &str, x: &Value, convs: Branch<'_>) -> Value {
+pub(super) fn branch(model: &mut Model, path: &str, x: &Value, convs: Branch<'_>) -> Value {
     convs.iter().fold(x.clone(), |x, (part, conv)| {
         let layer = format!("{path}.{part}");
         conv_relu(model, &layer, &format!("{layer}.relu"), &x, *conv)

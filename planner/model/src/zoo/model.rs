@@ -17,9 +17,11 @@ pub struct Model {
     nodes: Vec<NodeProto>,
     initializers: Vec<Initializer>,
     input_shape: Vec<usize>,
-    output_shape: Vec<usize>,
+    output_shapes: Vec<Vec<usize>>,
     parameters: usize,
     macs: u64,
+    /// The layers' description, if it is a network of Darknet; it has no nodes then.
+    config: Option<String>,
 }
 
 /// A constant of the network.
@@ -145,9 +147,14 @@ impl Model {
         &self.input_shape
     }
 
-    /// Shape of `output`, with the batch.
-    pub fn output_shape(&self) -> &[usize] {
-        &self.output_shape
+    /// Shapes of the outputs, with the batch.
+    pub fn output_shapes(&self) -> &[Vec<usize>] {
+        &self.output_shapes
+    }
+
+    /// The description of a network of Darknet, whose file has the weights alone.
+    pub fn config(&self) -> Option<&str> {
+        self.config.as_deref()
     }
 
     /// Elements of all weights and biases.
@@ -169,9 +176,10 @@ impl Model {
             nodes: Vec::new(),
             initializers: Vec::new(),
             input_shape: [&[1], &image[..]].concat(),
-            output_shape: Vec::new(),
+            output_shapes: Vec::new(),
             parameters: 0,
             macs: 0,
+            config: None,
         };
         let input =
             Value { name: "input".to_string(), shape: image.to_vec(), mean: 0.0, variance: 1.0 };
@@ -357,8 +365,22 @@ impl Model {
             assert_eq!(node.output, [last.name]);
             node.output = vec!["output".to_string()];
         }
-        self.output_shape = [&[1], &last.shape[..]].concat();
+        self.output_shapes = vec![[&[1], &last.shape[..]].concat()];
         self
+    }
+
+    /// A network of Darknet: its description, and its numbers in the order of its file.
+    pub(super) fn of_darknet(
+        name: &str,
+        config: String,
+        initializers: Vec<Initializer>,
+        (input, outputs): (Vec<usize>, Vec<Vec<usize>>),
+        macs: u64,
+    ) -> Model {
+        let (mut model, _) = Model::new(name, [input[1], input[2], input[3]]);
+        model.parameters = initializers.iter().map(Initializer::elements).sum();
+        model.output_shapes = outputs;
+        Model { config: Some(config), initializers, macs, ..model }
     }
 
     /// The newest operator set that the model needs.

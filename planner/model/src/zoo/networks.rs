@@ -1,13 +1,10 @@
 //! The networks, layer by layer; layers have the names of torchvision's modules.
 
 use super::model::{Conv, Model, Pool, Value};
-use super::{inception, transformers};
+use super::parts::{CLASSES, UNIT, classifier, conv_relu};
+use super::{darknet, inception, inception_v4, transformers, yolov8};
 
 const IMAGE: [usize; 3] = [3, 224, 224];
-pub(super) const CLASSES: usize = 1000;
-
-/// Variance of what enters a ReLU.
-pub(super) const UNIT: f32 = 1.0;
 /// Variance of what enters a ReLU6: two standard deviations fit below 6, so that the cap has work.
 const BELOW_SIX: f32 = 9.0;
 
@@ -20,37 +17,30 @@ pub fn build(name: &str) -> Option<Model> {
     let model = match name {
         "squeezenet1_1" => squeezenet(name),
         "mobilenet_v2" => mobilenet_v2(name),
-        "resnet18" => resnet(name, [2, 2, 2, 2], None),
-        "resnet50" => resnet(name, [3, 4, 6, 3], Some((1, 64))),
-        "resnet101" => resnet(name, [3, 4, 23, 3], Some((1, 64))),
-        "resnet152" => resnet(name, [3, 8, 36, 3], Some((1, 64))),
-        "resnext101_32x8d" => resnet(name, [3, 4, 23, 3], Some((32, 8))),
+        "resnet18" => resnet(name, [2, 2, 2, 2], 1, None),
+        "resnet50" => resnet(name, [3, 4, 6, 3], 1, Some((1, 64))),
+        "resnet101" => resnet(name, [3, 4, 23, 3], 1, Some((1, 64))),
+        "resnet152" => resnet(name, [3, 8, 36, 3], 1, Some((1, 64))),
+        "resnext50_32x4d" => resnet(name, [3, 4, 6, 3], 1, Some((32, 4))),
+        "resnext101_32x8d" => resnet(name, [3, 4, 23, 3], 1, Some((32, 8))),
+        "wide_resnet50_2" => resnet(name, [3, 4, 6, 3], 1, Some((1, 128))),
+        "wide_resnet152" => resnet(name, [3, 8, 36, 3], 2, Some((1, 64))),
+        "densenet121" => densenet(name, [6, 12, 24, 16]),
         "densenet201" => densenet(name, [6, 12, 48, 32]),
         "inception_v3" => inception::v3(name),
-        "vit_b_16" => transformers::vit_b_16(name),
+        "inception_v4" => inception_v4::build(name),
+        "vit_b_16" => transformers::vit_b_16(name, 224),
+        "vit_b_16_384" => transformers::vit_b_16(name, 384),
+        "ds_cnn" => ds_cnn(name),
+        "yolov8n" => yolov8::nano(name),
         "gpt2" => transformers::gpt2(name),
         "vgg19" => vgg(name, [2, 2, 4, 4, 4]),
+        "yolov3" => darknet::yolov3(name),
+        "yolov4" => darknet::yolov4(name),
+        "yolov4_p6" => darknet::yolov4_p6(name),
         _ => return None,
     };
     Some(model)
-}
-
-pub(super) fn conv_relu(
-    model: &mut Model,
-    layer: &str,
-    relu: &str,
-    x: &Value,
-    conv: Conv,
-) -> Value {
-    let y = model.conv(layer, x, conv, UNIT);
-    model.relu(relu, &y)
-}
-
-pub(super) fn classifier(mut model: Model, layer: &str, x: &Value) -> Model {
-    let x = model.global_average_pool("avgpool", x);
-    let x = model.flatten("flatten", &x);
-    let x = model.gemm(layer, &x, CLASSES, UNIT);
-    model.finish(x)
 }
 
 /// SqueezeNet 1.1 (Iandola et al. 2016 and its revision).
@@ -133,14 +123,20 @@ fn mobilenet_v2(name: &str) -> Model {
 }
 
 /// ResNet (He et al. 2015), the stride on the 3x3 convolution of a bottleneck as in torchvision. Bottlenecks have
-/// groups and a base width: more than one group make it a ResNeXt (Xie et al. 2016).
-fn resnet(name: &str, stages: [usize; 4], bottleneck: Option<(usize, usize)>) -> Model {
+/// groups and a base width: more than one group make it a ResNeXt (Xie et al. 2016), a larger base a wide ResNet
+/// (Zagoruyko and Komodakis 2016). SwapAdvisor's wide ResNet has all channels so many times as wide.
+fn resnet(
+    name: &str,
+    stages: [usize; 4],
+    wide: usize,
+    bottleneck: Option<(usize, usize)>,
+) -> Model {
     let (mut model, x) = Model::new(name, IMAGE);
-    let stem = Conv::new(64, 7).stride(2);
+    let stem = Conv::new(64 * wide, 7).stride(2);
     let mut x = conv_relu(&mut model, "conv1", "relu", &x, stem);
     x = model.max_pool("maxpool", &x, POOL_3_PADDED);
     for (stage, blocks) in stages.into_iter().enumerate() {
-        let width = 64 << stage;
+        let width = (64 * wide) << stage;
         for block in 0..blocks {
             let path = format!("layer{}.{block}", stage + 1);
             let at = |part: &str| format!("{path}.{part}");
@@ -234,5 +230,24 @@ fn vgg(name: &str, stages: [usize; 5]) -> Model {
         x = model.relu(relu, &x);
     }
     x = model.gemm("classifier.6", &x, CLASSES, UNIT);
+    model.finish(x)
+}
+
+/// DS-CNN (Zhang et al. 2017), the small one: finds keywords in the features of a second of speech.
+fn ds_cnn(name: &str) -> Model {
+    const KEYWORDS: usize = 12;
+    // Features are 49 windows of 10 coefficients.
+    let (mut model, x) = Model::new(name, [1, 49, 10]);
+    let stem = Conv { pad: [5, 1], ..Conv::of(64, [10, 4]).stride(2) };
+    let mut x = conv_relu(&mut model, "conv_1", "relu_1", &x, stem);
+    for block in 1..=4 {
+        let at = |part: &str| format!("conv_ds_{block}.{part}");
+        let depthwise = Conv::new(64, 3).groups(64);
+        x = conv_relu(&mut model, &at("dw_conv"), &at("dw_relu"), &x, depthwise);
+        x = conv_relu(&mut model, &at("pw_conv"), &at("pw_relu"), &x, Conv::new(64, 1));
+    }
+    let x = model.global_average_pool("avgpool", &x);
+    let x = model.flatten("flatten", &x);
+    let x = model.gemm("fc", &x, KEYWORDS, UNIT);
     model.finish(x)
 }

@@ -6,7 +6,7 @@
 
 use super::fill::Fill;
 use super::model::{Conv, Model, Value, float, int, integers, ints};
-use super::networks::{CLASSES, UNIT};
+use super::parts::{CLASSES, UNIT};
 use crate::import::onnx::AttributeProto;
 
 const WIDTH: usize = 768;
@@ -119,31 +119,31 @@ fn dense(
     module.node("Add", "Add", &[&bias, &product], vec![])
 }
 
-/// The vision transformer with patches of 16x16 (Dosovitskiy et al. 2020).
-pub fn vit_b_16(name: &str) -> Model {
-    const PATCHES: usize = 14 * 14;
-    const N: usize = PATCHES + 1;
-    let (mut model, image) = Model::new(name, [3, 224, 224]);
+/// The vision transformer with patches of 16x16 (Dosovitskiy et al. 2020), for square images.
+pub fn vit_b_16(name: &str, side: usize) -> Model {
+    let patches = (side / 16).pow(2);
+    let n = patches + 1;
+    let (mut model, image) = Model::new(name, [3, side, side]);
     model.needs_opset(17);
     let patch = Conv::of(WIDTH, [16, 16]).stride(16).pad(0);
-    let patches = model.conv("conv_proj", &image, patch, UNIT);
+    let projected = model.conv("conv_proj", &image, patch, UNIT);
     let mut module = Module::of(&mut model, "encoder");
-    let x = module.reshape("patches", &patches.name, &[1, WIDTH as i64, PATCHES as i64]);
+    let x = module.reshape("patches", &projected.name, &[1, WIDTH as i64, patches as i64]);
     let x = module.transpose("tokens", &x, &[0, 2, 1]);
     let class = module.parameter("class_token", &[1, 1, WIDTH], Fill::Normal { std: 1.0 });
     let x = module.node("Concat", "Concat", &[&class, &x], vec![int("axis", 1)]);
     let positions = Fill::Normal { std: 0.3 };
-    let positions = module.parameter("pos_embedding", &[1, N, WIDTH], positions);
+    let positions = module.parameter("pos_embedding", &[1, n, WIDTH], positions);
     let mut x = module.node("Add", "Add", &[&x, &positions], vec![]);
     for layer in 0..DEPTH {
         let path = format!("encoder.layers.encoder_layer_{layer}");
         let y = norm(&mut model, &format!("{path}.ln_1"), &x);
-        let y = self_attention(&mut model, &format!("{path}.self_attention"), &y, N);
+        let y = self_attention(&mut model, &format!("{path}.self_attention"), &y, n);
         x = Module::of(&mut model, &path).node("Add", "Add", &[&y, &x], vec![]);
         let y = norm(&mut model, &format!("{path}.ln_2"), &x);
-        let y = dense(&mut model, &format!("{path}.mlp.0"), &y, N, [WIDTH, 4 * WIDTH], UNIT);
+        let y = dense(&mut model, &format!("{path}.mlp.0"), &y, n, [WIDTH, 4 * WIDTH], UNIT);
         let y = gelu(&mut model, &format!("{path}.mlp.1"), &y);
-        let y = dense(&mut model, &format!("{path}.mlp.3"), &y, N, [4 * WIDTH, WIDTH], 0.25);
+        let y = dense(&mut model, &format!("{path}.mlp.3"), &y, n, [4 * WIDTH, WIDTH], 0.25);
         x = Module::of(&mut model, &path).node("Add", "Add_1", &[&x, &y], vec![]);
     }
     let x = norm(&mut model, "encoder.ln", &x);
