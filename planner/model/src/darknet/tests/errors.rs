@@ -130,5 +130,5 @@ fn random_changes_never_panic() {
             reference::run(&graph, &graph.inputs.iter().map(input).collect::<Vec<_>>());
         }
     }
-    assert!(read > 100, "{read}");
+    assert!(read > 50, "{read}");
 }
