@@ -208,10 +208,18 @@ mod tests {
             WordOp::Fmod => i % j,
             WordOp::Min => i.min(j),
             WordOp::Max => i.max(j),
-            WordOp::Pow if j >= 0 => {
-                (0..j.min(1 << 12)).fold(1i32, |n, _| n.wrapping_mul(i as i32)) as i64
+            WordOp::Pow if j >= 0 => (0..32).rev().fold(1i64, |power, bit| {
+                let square = i64::from(power.wrapping_mul(power) as i32);
+                if j >> bit & 1 == 1 { i64::from(square.wrapping_mul(i) as i32) } else { square }
+            }),
+            WordOp::Pow if i.abs() != 1 => 0,
+            WordOp::Pow => {
+                if j % 2 == 0 {
+                    1
+                } else {
+                    i
+                }
             }
-            WordOp::Pow => (i as f64).powi(j.max(-1001) as i32) as i64 * i64::from(i != 0),
             WordOp::And => i & j,
             WordOp::Or => i | j,
             WordOp::Xor => i ^ j,
@@ -308,7 +316,10 @@ mod tests {
         use LayerError::Field;
         assert_eq!(refused(|case| case.layer.params[0] = 37), Field("operation on words", 37, 36));
         assert_eq!(refused(|case| case.layer.params[1] = 1), Field("constant operand", 1, 0));
-        assert_eq!(refused(|case| case.layer.inputs[1] = 0), Field("number of inputs", 2, 1));
+        assert_eq!(
+            refused(|case| (case.layer.inputs[1], case.inputs[1]) = (0, case.inputs[0])),
+            Field("number of inputs", 2, 1)
+        );
         assert_eq!(refused(|case| case.layer.params[0] = 0), Field("presence of an input", 0, 1));
     }
 }
