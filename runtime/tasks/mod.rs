@@ -23,9 +23,12 @@
 //! - **Victims.** A chunk leaves memory when another needs the room: first those of the idle network
 //!   whose next release is latest. Only the first job in order takes chunks of begun jobs, which read them again.
 //!
-//! `docs/real-time.md` proves what this order guarantees. [`Policy::Regions`] is RT-Swap's published order instead: loading and
+//! [`Policy::Classes`] keeps both engines busier: tasks without chunks compute whenever another job loads.
+//!
+//! `docs/real-time.md` proves what these orders guarantee. [`Policy::Regions`] is RT-Swap's published order instead: loading and
 //! computing of a job are one region that nothing preempts.
 
+mod classes;
 mod jobs;
 mod order;
 mod pool;

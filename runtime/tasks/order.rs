@@ -69,7 +69,7 @@ impl<const N: usize> Scheduler<N> {
         self.tasks.get(task).map_or(0, |t| t.chunks)
     }
 
-    fn level(&self, task: usize) -> u16 {
+    pub(super) fn level(&self, task: usize) -> u16 {
         self.tasks.get(task).map_or(0, |t| t.level)
     }
 }

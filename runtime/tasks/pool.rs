@@ -34,7 +34,11 @@ impl<const N: usize> Scheduler<N> {
     /// first job takes chunks of begun jobs, and none of a job whose step is in flight, or whose results are in them.
     fn victim(&self, task: usize, now_ns: u64) -> Option<usize> {
         let own = self.place(task);
-        let first = self.policy == Policy::Steps && self.first(|_, _| true) == Some(task);
+        let first = match self.policy {
+            Policy::Steps => self.first(|_, _| true) == Some(task),
+            Policy::Classes => self.lead() == Some(task),
+            Policy::Regions => false,
+        };
         let computes = |other| self.processor.as_ref().is_some_and(|op| op.task == other);
         let candidates = (0..self.jobs.len()).filter(|&other| {
             let Some(job) = self.job(other).filter(|job| job.present > 0 && other != task) else {

@@ -90,7 +90,7 @@ impl<const N: usize> Scheduler<N> {
         let too_many = SetError::Tasks { tasks: tasks.len(), most: N };
         let mut jobs = Vec::new();
         jobs.resize(tasks.len(), Job::NONE).map_err(|_| too_many)?;
-        check(tasks, pool)?;
+        check(policy, tasks, pool)?;
         let tasks = Vec::from_slice(tasks).map_err(|_| too_many)?;
         Ok(Self { policy, tasks, jobs, free: pool, processor: None, loader: None })
     }
@@ -158,6 +158,7 @@ impl<const N: usize> Scheduler<N> {
     pub fn next(&mut self, now_ns: u64) -> Action {
         let action = match self.policy {
             Policy::Steps => self.next_step(now_ns),
+            Policy::Classes => self.next_in_classes(now_ns),
             Policy::Regions => self.next_region(now_ns),
         };
         action.unwrap_or(Action::Wait)
@@ -217,7 +218,7 @@ impl<const N: usize> Scheduler<N> {
 
     /// A chunk while the first job computes, for the next job that lacks one, if at worst the chunk comes before the first
     /// job ends. A job that streams may need the loader at any time.
-    fn load_beside(&mut self, first: usize, now_ns: u64) -> Option<Action> {
+    pub(super) fn load_beside(&mut self, first: usize, now_ns: u64) -> Option<Action> {
         let begun = self.first(|s, task| task != first && s.ready(task, Engine::Loader));
         let next = begun.or_else(|| self.first(|s, task| s.lacks(task) && !s.streams(task)))?;
         let chunk_ns = self.tasks.get(next)?.chunk_ns;

@@ -39,6 +39,10 @@ impl Task {
 pub enum Policy {
     /// Jobs preempt each other between steps, as far as levels permit.
     Steps,
+    /// Tasks with chunks have one level, and one of their jobs at a time loads and computes. On the processor, tasks
+    /// without chunks go before them if their level is higher, after them if it is lower. Within a level the earliest
+    /// deadline goes first.
+    Classes,
     /// RT-Swap: a job's loading and computing are one region that nothing preempts.
     Regions,
 }
@@ -66,6 +70,12 @@ pub enum SetError {
     },
     /// A task of a longer deadline has a higher level than this one.
     Level {
+        /// Which task.
+        task: usize,
+    },
+    /// The order by classes has no place for this task: it streams, or it has chunks and another level than others
+    /// with chunks, or no chunks and their level.
+    Class {
         /// Which task.
         task: usize,
     },
@@ -110,6 +120,11 @@ impl core::fmt::Display for SetError {
                 f,
                 "task {task}: a task with a longer deadline has a higher level: levels must fall as deadlines grow"
             ),
+            Self::Class { task } => write!(
+                f,
+                "task {task}: in an order by classes, tasks with chunks share one level, the others have another one, \
+                 and none streams"
+            ),
             Self::Pool { task, needed, chunks } => write!(
                 f,
                 "task {task}: its chunks and those of streaming networks below need {needed}, the pool has {chunks}: \
@@ -130,7 +145,7 @@ impl core::error::Error for SetError {}
 pub const LONGEST_NS: u64 = 1_000_000_000_000_000;
 
 /// Checks what the scheduler and its proof rely on.
-pub(super) fn check(tasks: &[Task], pool: u32) -> Result<(), SetError> {
+pub(super) fn check(policy: Policy, tasks: &[Task], pool: u32) -> Result<(), SetError> {
     for (task, t) in tasks.iter().enumerate() {
         let times = [t.period_ns, t.deadline_ns, t.compute_ns, t.step_ns];
         let in_range = times.iter().all(|&ns| ns > 0 && ns <= LONGEST_NS);
@@ -150,7 +165,18 @@ pub(super) fn check(tasks: &[Task], pool: u32) -> Result<(), SetError> {
             return Err(SetError::Level { task });
         }
     }
+    if policy == Policy::Classes
+        && let Some(task) = outside_classes(tasks)
+    {
+        return Err(SetError::Class { task });
+    }
     check_pool(tasks, pool)
+}
+
+/// A task that fits none of the three classes.
+fn outside_classes(tasks: &[Task]) -> Option<usize> {
+    let level = tasks.iter().find(|t| t.chunks > 0).map(|t| t.level);
+    tasks.iter().position(|t| t.streams || (t.chunks > 0) != (Some(t.level) == level))
 }
 
 fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {

@@ -234,6 +234,48 @@ fn jobs_that_the_period_does_not_allow_are_refused() {
 }
 
 #[test]
+fn classes_compute_while_the_lead_loads() {
+    let tasks = [task(100, 2, 0), task(400, 1, 2), task(300, 1, 2), task(500, 0, 0)];
+    let mut s = scheduler(Policy::Classes, &tasks, 3);
+    s.release(1, 0).unwrap();
+    s.release(3, 0).unwrap();
+    // The last class computes while the lead loads; the lead's next chunk does not wait for it.
+    assert_eq!(s.next(0), Action::Step { task: 3 });
+    assert_eq!(s.next(0), load(1, 0));
+    s.chunk_done();
+    assert_eq!(s.next(5), load(1, 1));
+    s.release(2, 6).unwrap();
+    s.chunk_done();
+    s.step_done(10, false);
+    // The lead goes on although a more urgent job of the chain waits; that one loads meanwhile where there is room.
+    assert_eq!(s.next(10), Action::Step { task: 1 });
+    assert_eq!(s.next(10), load(2, 0));
+    s.chunk_done();
+    s.release(0, 12).unwrap();
+    assert_eq!(s.next(15), Action::Wait, "no room but the lead's");
+    s.step_done(20, false);
+    assert_eq!(s.next(20), Action::Step { task: 0 }, "the first class goes before the lead");
+    s.step_done(30, false);
+    assert_eq!(s.next(30), Action::Step { task: 0 });
+    s.step_done(40, true).unwrap();
+    assert_eq!(s.next(40), Action::Step { task: 1 });
+    s.step_done(50, true).unwrap();
+    // The next lead takes the idle job's room.
+    assert_eq!(s.next(50), Action::Step { task: 3 });
+    assert_eq!(s.next(50), load_for(2, 1, 1, 0));
+}
+
+#[test]
+fn an_order_by_classes_refuses_what_fits_no_class() {
+    let new = |tasks: &[Task]| Scheduler::<4>::new(Policy::Classes, tasks, 9).map(|_| ());
+    assert_eq!(new(&[task(100, 2, 0), task(400, 1, 2), task(500, 0, 0)]), Ok(()));
+    assert_eq!(new(&[task(100, 2, 1), task(400, 1, 2)]), Err(SetError::Class { task: 1 }));
+    assert_eq!(new(&[task(400, 1, 2), task(100, 1, 0)]), Err(SetError::Class { task: 1 }));
+    let streaming = Task { streams: true, chunk_ns: 0, ..task(400, 1, 2) };
+    assert_eq!(new(&[streaming]), Err(SetError::Class { task: 0 }));
+}
+
+#[test]
 fn sets_that_the_proof_does_not_cover_are_refused() {
     let new = |tasks: &[Task], pool| Scheduler::<2>::new(Policy::Steps, tasks, pool).map(drop);
     let t = task(100, 0, 1);

@@ -1,13 +1,14 @@
 //! The verdict on a set: an assignment that keeps every deadline, or what to change.
 
 use crate::analysis::Verdict;
-use crate::analysis::demand_bound::{Point, demand_bound, tightest};
+use crate::analysis::demand_bound::{Point, tightest};
 use crate::analysis::levels::{self, Effort};
 use crate::analysis::utilization::{processor, storage, utilization};
 use crate::set::file::Declared;
 use crate::set::{Assignment, TaskSet};
 use crate::volumes::published::{self, Solution};
 use crate::volumes::search::{Freedom, least_load, search};
+use eyelet::tasks::Policy;
 
 /// What was found for a set.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,7 @@ pub struct Numbers {
     pub utilization: f64,
     pub processor: f64,
     pub storage: f64,
+    /// Of the demand bound test.
     pub tightest: Option<Point>,
 }
 
@@ -65,20 +67,21 @@ const MOST_FACTOR: f64 = 8.0;
 /// Judges a set.
 pub fn schedule(declared: &Declared) -> Schedule {
     let Declared { set, chunk_sizes, .. } = declared;
-    let admitted = search(set, chunk_sizes, Freedom::Levels);
+    let admitted = search(set, chunk_sizes, Freedom::Subsets);
     let few = set.tasks.len() <= MOST_CHANGED;
     let changes = if admitted.is_none() && few { changes(set, chunk_sizes) } else { Vec::new() };
     let assignment = admitted.or_else(|| least_load(set, chunk_sizes));
     let tasks = assignment.as_ref().map(|assignment| assignment.tasks(set));
+    let by_steps = assignment.as_ref().is_some_and(|a| a.policy == Policy::Steps);
     let implicit =
         set.tasks.iter().all(|task| task.deadline_ns == task.period_ns && task.jitter_ns == 0);
     Schedule {
-        verdict: tasks.as_deref().map(demand_bound),
+        verdict: assignment.as_ref().map(|assignment| assignment.verdict(set)),
         numbers: tasks.as_deref().map(|tasks| Numbers {
             utilization: utilization(tasks),
             processor: processor(tasks),
             storage: storage(tasks),
-            tightest: tightest(tasks, 2000),
+            tightest: by_steps.then(|| tightest(tasks, 2000)).flatten(),
         }),
         published: if implicit { published::any(set, chunk_sizes) } else { None },
         assignment,
@@ -93,10 +96,12 @@ pub fn needed_bytes(set: &TaskSet, assignment: &Assignment) -> Option<u64> {
     let least = levels::least_pool(&tasks);
     let step = (pool.saturating_sub(least) / 64).max(1);
     let smaller = (least..pool).step_by(step as usize);
-    let chunks = smaller
-        .into_iter()
-        .find(|&pool| levels::choose(&mut tasks, pool, Effort::All))
-        .unwrap_or(pool);
+    let chunks = match assignment.policy {
+        // One job at a time has chunks.
+        Policy::Classes => Some(least),
+        _ => smaller.into_iter().find(|&pool| levels::choose(&mut tasks, pool, Effort::All)),
+    };
+    let chunks = chunks.unwrap_or(pool);
     let all: u64 = set.memory_bytes / assignment.chunk_bytes;
     Some((all - u64::from(pool) + u64::from(chunks)) * assignment.chunk_bytes)
 }
@@ -135,7 +140,7 @@ pub fn stay_bytes(set: &TaskSet, assignment: &Assignment) -> u64 {
 }
 
 fn changes(set: &TaskSet, chunk_sizes: &[u64]) -> Vec<Change> {
-    let admits = |set: &TaskSet| search(set, chunk_sizes, Freedom::Levels).is_some();
+    let admits = |set: &TaskSet| search(set, chunk_sizes, Freedom::Engines).is_some();
     let mut found: Vec<Change> = more_memory(set, &admits).into_iter().collect();
     if let Some(factor) = least_factor(|factor| admits(&slower(set, None, factor))) {
         found.push(Change { what: What::Periods, by: factor - 1.0 });

@@ -1,15 +1,15 @@
 //! Admitted sets never miss: small sets of whole numbers, simulated from every combination of offsets.
 
 use eyelet::tasks::{Policy, Scheduler, Task, set_reloads};
-use eyelet_tasks::analysis::demand_bound;
 use eyelet_tasks::analysis::levels::{full_pool, least_pool};
 use eyelet_tasks::analysis::utilization::hyperperiod_ns;
+use eyelet_tasks::analysis::{classes, demand_bound};
 use eyelet_tasks::simulate::{Arrivals, Options, simulate};
 use proptest::prelude::*;
 
 /// A task of a few nanoseconds: period, deadline below it, computing, step, chunks, time of a chunk, jitter.
-fn task() -> impl Strategy<Value = Task> {
-    let periods = prop::sample::select(vec![4u64, 6, 8, 12, 16, 24]);
+fn task(periods: &'static [u64]) -> impl Strategy<Value = Task> {
+    let periods = prop::sample::select(periods);
     let streams = prop::bool::weighted(0.2);
     (periods, 0..4u64, 1..6u64, 1..4u64, 0..3u32, 1..3u64, 0..3u64, streams).prop_map(
         |(period_ns, early, compute_ns, step, chunks, chunk_ns, jitter, streams)| {
@@ -31,9 +31,11 @@ fn task() -> impl Strategy<Value = Task> {
     )
 }
 
+const PERIODS: [u64; 6] = [4, 6, 8, 12, 16, 24];
+
 /// Two or three tasks; bit k of the cuts begins a new level after the k-th, in order of deadlines.
 fn tasks() -> impl Strategy<Value = Vec<Task>> {
-    (prop::collection::vec(task(), 2..=3), 0..4u32).prop_map(|(mut tasks, cuts)| {
+    (prop::collection::vec(task(&PERIODS), 2..=3), 0..4u32).prop_map(|(mut tasks, cuts)| {
         tasks.sort_by_key(|task| std::cmp::Reverse(task.deadline_ns));
         let mut level = 0;
         for (k, task) in tasks.iter_mut().enumerate() {
@@ -64,26 +66,19 @@ fn phasings(tasks: &[Task]) -> Vec<Vec<u64>> {
     })
 }
 
-fn options(arrivals: Arrivals, least_share: f64, jobs: u64, seed: u64) -> Options {
-    Options {
-        policy: Policy::Steps,
-        arrivals,
-        least_share,
-        jobs,
-        until_miss: true,
-        trace: false,
-        seed,
-    }
+fn options(policy: Policy, arrivals: Arrivals, least_share: f64, jobs: u64, seed: u64) -> Options {
+    Options { policy, arrivals, least_share, jobs, until_miss: true, trace: false, seed }
 }
 
-fn assert_never_misses(tasks: &[Task], pool: u32) {
+fn assert_never_misses(policy: Policy, tasks: &[Task], pool: u32) {
     let hyperperiod = hyperperiod_ns(tasks).unwrap();
     let jobs: u64 = tasks.iter().map(|task| 3 * hyperperiod / task.period_ns).sum();
     for (seed, offsets_ns) in phasings(tasks).into_iter().enumerate() {
         for least_share in [1.0, 0.3] {
             let arrivals = Arrivals::Periodic { offsets_ns: offsets_ns.clone() };
             let outcome =
-                simulate(tasks, pool, &options(arrivals, least_share, jobs, seed as u64)).unwrap();
+                simulate(tasks, pool, &options(policy, arrivals, least_share, jobs, seed as u64))
+                    .unwrap();
             assert_eq!(
                 outcome.first_miss, None,
                 "offsets {offsets_ns:?}, share {least_share}: {tasks:#?}"
@@ -92,7 +87,7 @@ fn assert_never_misses(tasks: &[Task], pool: u32) {
     }
     for seed in 0..20 {
         let arrivals = Arrivals::Sporadic { most_pause: 0.5 };
-        let outcome = simulate(tasks, pool, &options(arrivals, 0.3, 500, seed)).unwrap();
+        let outcome = simulate(tasks, pool, &options(policy, arrivals, 0.3, 500, seed)).unwrap();
         assert_eq!(outcome.first_miss, None, "sporadic, seed {seed}: {tasks:#?}");
     }
 }
@@ -106,8 +101,65 @@ proptest! {
         set_reloads(&mut tasks, pool);
         let accepted = Scheduler::<3>::new(Policy::Steps, &tasks, pool).is_ok();
         prop_assume!(accepted && demand_bound(&tasks).kept());
-        assert_never_misses(&tasks, pool);
+        assert_never_misses(Policy::Steps, &tasks, pool);
     }
+}
+
+/// Three tasks in classes: one or two with chunks, the others before or after them.
+fn tasks_in_classes() -> impl Strategy<Value = (Vec<Task>, u32)> {
+    let classes = prop::collection::vec(0..2u16, 3);
+    let tasks = (prop::collection::vec(task(&PERIODS[..4]), 3), 1..3usize, classes);
+    let tasks = tasks.prop_map(|(mut tasks, chain, classes)| {
+        for (k, (task, class)) in tasks.iter_mut().zip(classes).enumerate() {
+            task.streams = false;
+            task.chunk_ns = task.chunk_ns.max(1);
+            (task.chunks, task.level) =
+                if k < chain { (task.chunks.max(1), 1) } else { (0, 2 * class) };
+        }
+        tasks
+    });
+    tasks.prop_flat_map(|tasks| {
+        let all: u32 = tasks.iter().map(|task| task.chunks).sum();
+        let pools = least_pool(&tasks)..=all;
+        (Just(tasks), pools)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_global_rejects: 3_000_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sets_admitted_in_classes_never_miss((tasks, pool) in tasks_in_classes()) {
+        prop_assume!(classes(&tasks).kept());
+        assert_never_misses(Policy::Classes, &tasks, pool);
+    }
+}
+
+/// Both engines at once do more than one after the other.
+#[test]
+fn classes_admit_more_than_one_engine_can_do() {
+    let task = |period_ns, level, chunks, compute_ns| Task {
+        period_ns,
+        deadline_ns: period_ns,
+        jitter_ns: 0,
+        level,
+        chunks,
+        chunk_ns: 2,
+        compute_ns,
+        step_ns: 1,
+        streams: false,
+        reload_ns: 0,
+    };
+    // Two tasks swap for 8 of 12; a third one computes for 4 of 12 while they load.
+    let tasks = [task(12, 1, 2, 1), task(24, 1, 2, 1), task(24, 0, 0, 14)];
+    assert!(!demand_bound(&tasks).kept());
+    assert!(classes(&tasks).kept());
+    assert_never_misses(Policy::Classes, &tasks, 2);
+    let more = [tasks[0], tasks[1], Task { compute_ns: 22, ..tasks[2] }];
+    assert!(!classes(&more).kept());
+    let arrivals = Arrivals::Periodic { offsets_ns: vec![0; 3] };
+    let outcome = simulate(&more, 2, &options(Policy::Classes, arrivals, 1.0, 100, 0)).unwrap();
+    assert!(outcome.first_miss.is_some());
 }
 
 /// The test is not vacuous: it admits sets that a little more computing makes miss.
@@ -127,10 +179,10 @@ fn the_test_is_tight_for_one_level_without_blocking() {
     };
     let full = [task(4), task(4)];
     assert!(demand_bound(&full).kept());
-    assert_never_misses(&full, 1);
+    assert_never_misses(Policy::Steps, &full, 1);
     let more = [task(4), task(5)];
     assert!(!demand_bound(&more).kept());
     let arrivals = Arrivals::Periodic { offsets_ns: vec![0, 0] };
-    let outcome = simulate(&more, 1, &options(arrivals, 1.0, 100, 0)).unwrap();
+    let outcome = simulate(&more, 1, &options(Policy::Steps, arrivals, 1.0, 100, 0)).unwrap();
     assert!(outcome.first_miss.is_some());
 }

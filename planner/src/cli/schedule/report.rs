@@ -20,6 +20,8 @@ pub struct Report {
     /// With the smallest pool of chunks that the test admits.
     needed_bytes: Option<u64>,
     chunk_bytes: Option<u64>,
+    /// `steps`: preemption by levels. `classes`: tasks without chunks compute while others load.
+    order: Option<&'static str>,
     utilization: Option<f64>,
     processor: Option<f64>,
     storage: Option<f64>,
@@ -51,6 +53,28 @@ struct TaskReport {
     level: Option<u16>,
     /// Of the simulation.
     worst_response_ms: Option<f64>,
+}
+
+/// What [`TaskReport::row`] gives.
+const HEAD: [&str; 9] =
+    ["task", "period", "deadline", "computing", "loading", "bytes", "swapped", "level", "response"];
+
+impl TaskReport {
+    fn row(&self) -> [String; 9] {
+        let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        let ms = |ms: f64| format!("{ms:.2} ms");
+        [
+            self.name.clone(),
+            ms(self.period_ms),
+            ms(self.deadline_ms),
+            ms(self.compute_ms),
+            known(self.load_ms.map(ms)),
+            human_bytes(self.bytes),
+            known(self.swapped_bytes.map(human_bytes)),
+            known(self.level.map(|level| level.to_string())),
+            known(self.worst_response_ms.map(ms)),
+        ]
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -87,6 +111,10 @@ impl Report {
                 .filter(|_| schedule.admitted())
                 .and_then(|assignment| needed_bytes(set, assignment)),
             chunk_bytes: assignment.map(|assignment| assignment.chunk_bytes),
+            order: assignment.map(|assignment| match assignment.policy {
+                Policy::Classes => "classes",
+                _ => "steps",
+            }),
             utilization: numbers.map(|numbers| numbers.utilization),
             processor: numbers.map(|numbers| numbers.processor),
             storage: numbers.map(|numbers| numbers.storage),
@@ -104,6 +132,11 @@ impl Report {
             }),
             changes: schedule.changes.iter().map(|change| sentence(change, name)).collect(),
         }
+    }
+
+    /// The tasks with a head, as text.
+    fn table(&self) -> impl Iterator<Item = [String; 9]> {
+        std::iter::once(HEAD.map(str::to_owned)).chain(self.tasks.iter().map(TaskReport::row))
     }
 
     /// The cheapest change that makes the set schedulable.
@@ -157,7 +190,7 @@ fn simulated(declared: &Declared, schedule: &Schedule, jobs: u64, trace: bool) -
         return None;
     }
     let options = Options {
-        policy: Policy::Steps,
+        policy: assignment.policy,
         arrivals: Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] },
         least_share: 1.0,
         jobs,
@@ -187,34 +220,7 @@ pub fn page(file: &Path, declared: &Declared, schedule: &Schedule, report: &Repo
         let chart = draw::memory(&names, stay, assignment.chunk_bytes, memory, events, until);
         pictures.push(("Memory over time", chart));
     }
-    let head = [
-        "task",
-        "period",
-        "deadline",
-        "computing",
-        "loading",
-        "bytes",
-        "swapped",
-        "level",
-        "worst response",
-    ];
-    let ms = |ms: Option<f64>| ms.map_or("–".to_owned(), |ms| format!("{ms:.2} ms"));
-    let row = |task: &TaskReport| {
-        vec![
-            task.name.clone(),
-            ms(Some(task.period_ms)),
-            ms(Some(task.deadline_ms)),
-            ms(Some(task.compute_ms)),
-            ms(task.load_ms),
-            human_bytes(task.bytes),
-            task.swapped_bytes.map_or("–".to_owned(), human_bytes),
-            task.level.map_or("–".to_owned(), |level| level.to_string()),
-            ms(task.worst_response_ms),
-        ]
-    };
-    let table: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec())
-        .chain(report.tasks.iter().map(row))
-        .collect();
+    let table: Vec<Vec<String>> = report.table().map(Vec::from).collect();
     let lines: Vec<String> =
         report.to_string().lines().take_while(|line| !line.is_empty()).map(str::to_owned).collect();
     draw::page(&format!("Task set {}", file.display()), &lines, &table, &pictures)
@@ -253,6 +259,13 @@ impl fmt::Display for Report {
             }
             None => writeln!(f, "memory: {}", human_bytes(self.memory_bytes))?,
         }
+        if self.schedulable && self.tasks.len() > MOST_TASKS {
+            writeln!(
+                f,
+                "not simulated: the set has {} tasks, the simulator holds {MOST_TASKS}",
+                self.tasks.len()
+            )?;
+        }
         if let Some(Simulated { jobs, misses, loads_per_job }) = &self.simulated {
             writeln!(
                 f,
@@ -262,33 +275,14 @@ impl fmt::Display for Report {
         for change in &self.changes {
             writeln!(f, "schedulable with {change}")?;
         }
-        writeln!(
-            f,
-            "\n{:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>5} {:>10}",
-            "task",
-            "period",
-            "deadline",
-            "computing",
-            "loading",
-            "bytes",
-            "swapped",
-            "level",
-            "response"
-        )?;
-        let known = |ms: Option<f64>| ms.map_or("–".to_owned(), |ms| format!("{ms:.2} ms"));
-        for task in &self.tasks {
+        writeln!(f)?;
+        for [name, period, deadline, computing, loading, bytes, swapped, level, response] in
+            self.table()
+        {
             writeln!(
                 f,
-                "{:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>5} {:>10}",
-                task.name,
-                known(Some(task.period_ms)),
-                known(Some(task.deadline_ms)),
-                known(Some(task.compute_ms)),
-                known(task.load_ms),
-                human_bytes(task.bytes),
-                task.swapped_bytes.map_or("–".to_owned(), human_bytes),
-                task.level.map_or("–".to_owned(), |level| level.to_string()),
-                known(task.worst_response_ms),
+                "{name:<20} {period:>10} {deadline:>10} {computing:>10} {loading:>10} {bytes:>10} {swapped:>10} \
+                 {level:>5} {response:>10}"
             )?;
         }
         Ok(())

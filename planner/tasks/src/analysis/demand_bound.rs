@@ -131,7 +131,7 @@ impl<'a> Demand<'a> {
 }
 
 /// The most jobs that are released and due within an interval.
-fn jobs(task: &Task, at_ns: u64) -> u64 {
+pub(super) fn jobs(task: &Task, at_ns: u64) -> u64 {
     let left = at_ns.checked_sub(task.deadline_ns);
     left.map_or(0, |left| left.saturating_add(task.jitter_ns) / task.period_ns + 1)
 }

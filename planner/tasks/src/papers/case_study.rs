@@ -46,6 +46,7 @@ pub fn published() -> Assignment {
         chunk_bytes: CHUNK_BYTES,
         chunks: TABLE4.iter().map(chunks).collect(),
         levels: vec![0; TABLE4.len()],
+        policy: Policy::Regions,
     }
 }
 

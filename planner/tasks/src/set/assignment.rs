@@ -1,14 +1,16 @@
 //! What was decided for a set: chunk size, swap volumes and preemption levels.
 
 use super::TaskSet;
-use eyelet::tasks::{Task, set_reloads};
+use crate::analysis::{Verdict, classes, demand_bound};
+use eyelet::tasks::{Policy, Task, set_reloads};
 
-/// A chunk size, and for each task how many chunks leave memory between jobs and which level it has.
+/// A chunk size, an order, and for each task how many chunks leave memory between jobs and which level it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     pub chunk_bytes: u64,
     pub chunks: Vec<u32>,
     pub levels: Vec<u16>,
+    pub policy: Policy,
 }
 
 /// A set measured in chunks of one size.
@@ -73,6 +75,14 @@ impl Assignment {
         let mut tasks: Vec<Task> = set.tasks.iter().enumerate().map(task).collect();
         set_reloads(&mut tasks, self.pool(set).unwrap_or(0));
         tasks
+    }
+
+    /// Whether the test for the order admits the set.
+    pub fn verdict(&self, set: &TaskSet) -> Verdict {
+        match self.policy {
+            Policy::Classes => classes(&self.tasks(set)),
+            Policy::Steps | Policy::Regions => demand_bound(&self.tasks(set)),
+        }
     }
 
     /// Chunks that swapped chunks share.

@@ -7,6 +7,7 @@
 use super::water::{fill, longest_period_first, lowest_ceiling};
 use crate::analysis::theorem1::{Swapped, Theorem1, theorem1};
 use crate::set::{Assignment, TaskSet, Units};
+use eyelet::tasks::Policy;
 
 /// Volumes and both sides of the test.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +38,7 @@ pub fn solve_for(set: &TaskSet, chunk_bytes: u64) -> Option<Solution> {
     let test = problem.test(&chunks);
     let swapped: u64 = chunks.iter().map(|&x| u64::from(x)).sum();
     let levels = vec![0; chunks.len()];
-    let assignment = Assignment { chunk_bytes, chunks, levels };
+    let assignment = Assignment { chunk_bytes, chunks, levels, policy: Policy::Regions };
     Some(Solution { assignment, test, swapped_bytes: swapped * chunk_bytes })
 }
 

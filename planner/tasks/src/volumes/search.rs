@@ -4,12 +4,13 @@
 //! never waits for the pool, so that tasks with short deadlines stay resident, or begin over others. A low ceiling keeps
 //! whole-task blocking short, a high one lets long periods swap more. The search tries all numbers of residents, and
 //! ceilings and bounds on a job's cost from a grid, in order of utilization, and takes the first choice that the
-//! test admits: with one level, or else with several.
+//! test admits: with one level, or else with several, and at last in classes.
 
 use super::water::{fill, longest_period_first};
 use crate::analysis::levels::{self, Effort};
 use crate::analysis::{demand_bound, utilization::utilization};
-use crate::set::{Assignment, TaskSet, Units};
+use crate::set::{Assignment, Task, TaskSet, Units};
+use eyelet::tasks::Policy;
 
 /// What the search may vary. Each includes its predecessors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +23,18 @@ pub enum Freedom {
     Residents,
     /// Tasks with short deadlines may begin over others.
     Levels,
+    /// Tasks without chunks go before the others or after them, and compute while others load.
+    Engines,
+    /// Any subset of few tasks may be resident, not only those with the shortest deadlines.
+    Subsets,
 }
 
 /// Ceilings, and bounds on a job's cost, that are tried.
 const CEILINGS: u32 = 24;
 const BOUNDS: u32 = 6;
 const CUTS: u32 = 24;
+/// Tasks of which all subsets are tried.
+const SUBSETS: usize = 8;
 /// Larger sets get a coarser grid.
 const FULL_GRID: usize = 32;
 
@@ -43,8 +50,39 @@ pub fn search(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Option<As
     };
     match freedom {
         Freedom::Levels => find(&one_level).or_else(|| find(&|a| with_levels(set, a))),
+        Freedom::Engines | Freedom::Subsets => search(set, chunk_sizes, Freedom::Levels)
+            .or_else(|| in_classes(set, chunk_sizes, freedom)),
         _ => find(&one_level),
     }
+}
+
+fn in_classes(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Option<Assignment> {
+    if set.tasks.len() > levels::MOST {
+        return None;
+    }
+    let one = |bytes: u64, freedom: Freedom| {
+        candidates(set, bytes, freedom).into_iter().find_map(|(_, a)| with_classes(set, a))
+    };
+    let found = chunk_sizes.iter().find_map(|&bytes| one(bytes, Freedom::Residents));
+    let fine = || chunk_sizes.iter().copied().min().filter(|_| freedom == Freedom::Subsets);
+    found.or_else(|| one(fine()?, freedom))
+}
+
+/// Tasks without chunks go before the others, or after them if their deadline is long.
+fn with_classes(set: &TaskSet, assignment: Assignment) -> Option<Assignment> {
+    let stay = || set.tasks.iter().zip(&assignment.chunks).filter(|&(_, &chunks)| chunks == 0);
+    let mut cuts: Vec<u64> = stay().map(|(task, _)| task.deadline_ns).chain([0]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts.into_iter().find_map(|ahead_ns| {
+        let level = |(task, &chunks): (&Task, &u32)| match chunks {
+            0 => 2 * u16::from(task.deadline_ns <= ahead_ns),
+            _ => 1,
+        };
+        let levels = set.tasks.iter().zip(&assignment.chunks).map(level).collect();
+        let found = Assignment { levels, policy: Policy::Classes, ..assignment.clone() };
+        found.verdict(set).kept().then_some(found)
+    })
 }
 
 fn with_levels(set: &TaskSet, assignment: Assignment) -> Option<Assignment> {
@@ -111,7 +149,14 @@ impl<'a> Grid<'a> {
     fn assignments(&self, freedom: Freedom) -> Vec<Assignment> {
         let mut found = Vec::new();
         self.one_level(freedom, &self.units.swappable, &mut found);
-        if freedom >= Freedom::Residents {
+        if freedom == Freedom::Subsets && self.urgent.len() <= SUBSETS {
+            for resident in 1..1u32 << self.urgent.len() {
+                let caps = self.units.swappable.iter().enumerate();
+                let caps: Vec<u32> =
+                    caps.map(|(k, &cap)| if resident >> k & 1 == 1 { 0 } else { cap }).collect();
+                self.one_level(freedom, &caps, &mut found);
+            }
+        } else if freedom >= Freedom::Residents {
             let most = u32::try_from(self.urgent.len()).unwrap_or(u32::MAX);
             for short in steps(1, most, self.count(CUTS)) {
                 self.cut(freedom, short as usize, &mut found);
@@ -159,7 +204,8 @@ impl<'a> Grid<'a> {
     fn filled(&self, caps: &[u32], total: i128) -> Option<Assignment> {
         let chunks = fill(caps, &self.order, total)?;
         let levels = vec![0; chunks.len()];
-        Some(Assignment { chunk_bytes: self.units.chunk_bytes, chunks, levels })
+        let chunk_bytes = self.units.chunk_bytes;
+        Some(Assignment { chunk_bytes, chunks, levels, policy: Policy::Steps })
     }
 
     /// Caps under which no job costs more than this.
