@@ -40,7 +40,7 @@ OUTCOMES = ["passed", "fixed", "refused", "wrong", "crashed"]
 SUITES = ["node", "simple", "pytorch-operator", "pytorch-converted", "light"]
 # Of these every eighth is in a quick run.
 EVERY = 8
-SECONDS = 120
+SECONDS = 600
 # How often inputs are fixed before a test counts as refused.
 ATTEMPTS = 8
 # Reasons of one operator that the page has, and characters of each.
