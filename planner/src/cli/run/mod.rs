@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
     /// Reads under way at once, at most: 1 is a load after the other [default: as many as the storage takes, 4 past the
-    /// page cache; with --pace, and otherwise, 1].
+    /// page cache; with --slow-to-board, and otherwise, 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_DEPTH as i64))]
     depth: Option<u32>,
     /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
