@@ -1,9 +1,9 @@
 //! Quantised tensors: integers of 8 bits (and others) that stand for floats.
 //!
-//! Constants stay integers of 8 bits, with the scales of their channels. What flows is floats: a
-//! quantised tensor is known twice, as whole numbers and as the floats that these stand for, and of
+//! Constants stay integers of 8 bits, with the scales of their channels. What flows is computed in
+//! floats: a quantised tensor is known twice, as integers and as the floats that these stand for, and of
 //! the two what nobody reads is dropped. So `DequantizeLinear` of what `QuantizeLinear` made is one
-//! function ([`Op::Quantise`]), also where integers were moved in between ([`through`]). Operators
+//! function ([`Op::Quantise`]), also where integers were moved in between ([`follow`]). Operators
 //! on integers (`QLinearConv` and the like) become the operators on floats between the two.
 
 use super::super::array::Array;
@@ -13,7 +13,7 @@ use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, limits};
-use super::{Translate, conv, elementwise, layout, linear, normalise, pointwise, pool};
+use super::{Translate, conv, elementwise, layout, linear, normalise, pointwise, pool, words};
 use crate::graph::{Constant, Op, Quantised, ValueId};
 use bytes::Bytes;
 use eyelet::pack::ReduceOp;
@@ -211,6 +211,7 @@ fn quantised(
         let bounds = Op::Clip { min: low as f32, max: high as f32 };
         q = cx.helper("bounded", bounds, vec![Some(q)], shape)?;
     }
+    let q = words::of_floats(cx, "words", kind, q)?;
     if let (Some(real), Some((scale, zero))) = (real, numbers.single()) {
         cx.builder.quantised.insert(q, Quantisation { scale, zero, real });
     }
@@ -289,7 +290,7 @@ fn real_of_flowing(
     if numbers.scale.shape.len() > 1 {
         return Err(NodeProblem::unsupported("a tensor that is computed has scales by block"));
     }
-    let mut x = value;
+    let mut x = words::to_floats(cx, "floats", value)?;
     if numbers.zero.iter().any(|&zero| zero != 0) {
         let zero = numbers.beside(cx, "zero", &shape, true);
         x = cx.helper("from_zero", Op::Sub, vec![Some(x), Some(zero)], shape.clone())?;
@@ -310,50 +311,44 @@ fn with(
     translate(&mut Context { proto, name, prefix, opset, inputs, builder, external })
 }
 
-/// An operator that moves elements and computes none, on quantised tensors: on the integers and on
-/// the floats that they stand for.
-pub(super) fn through(
+/// Lets what an operator has made of quantised tensors, by only moving their elements, stand for what
+/// it makes of the floats that these stand for.
+pub(super) fn follow(
     cx: &mut Context<'_, '_>,
+    moved: &[ValueId],
+    made: &[Operand],
     translate: Translate,
-) -> Result<Vec<Operand>, NodeProblem> {
-    let given: Vec<Given> = cx.inputs.clone();
-    let flowing = |given: &Given| match given {
-        Given::Known(Operand::Whole(kind @ (DataType::Int8 | DataType::Uint8), value)) => {
-            Some((*kind, *value))
-        }
-        _ => None,
-    };
-    let Some((kind, _)) = given.first().and_then(flowing) else { return translate(cx) };
-    let mut known: Option<(f32, i64)> = None;
-    let (mut wholes, mut reals) = (vec![], vec![]);
-    let mut all_known = true;
-    for given in &given {
-        let Given::Known(operand) = given else { return translate(cx) };
-        let Some((_, value)) = flowing(given) else {
-            wholes.push(operand.clone());
-            reals.push(operand.clone());
-            continue;
-        };
-        wholes.push(Operand::Float(DataType::Float, value));
-        match cx.builder.quantised.get(&value) {
-            Some(found) if known.is_none_or(|known| known == (found.scale, found.zero)) => {
-                known = Some((found.scale, found.zero));
-                reals.push(Operand::Float(DataType::Float, found.real));
-            }
-            _ => all_known = false,
-        }
+) -> Result<(), NodeProblem> {
+    let found: Option<Vec<Quantisation>> =
+        moved.iter().map(|value| cx.builder.quantised.get(value).copied()).collect();
+    let Some([first, rest @ ..]) = found.as_deref() else { return Ok(()) };
+    let Quantisation { scale, zero, .. } = *first;
+    if rest.iter().any(|other| (other.scale, other.zero) != (scale, zero)) {
+        return Ok(());
     }
-    let made = with(cx, &wholes, translate)?;
-    let real = if all_known { with(cx, &reals, translate)? } else { vec![] };
-    let mut out = vec![];
-    for (at, whole) in made.into_iter().enumerate() {
-        let Operand::Float(_, value) = whole else { return Ok(out) };
-        if let (Some((scale, zero)), Some(&Operand::Float(_, real))) = (known, real.get(at)) {
+    for (index, found) in found.iter().flatten().enumerate() {
+        cx.inputs[index] = Given::Known(Operand::Float(DataType::Float, found.real));
+    }
+    for (made, real) in made.iter().zip(translate(cx)?) {
+        if let (&Operand::Whole(_, value), Operand::Float(_, real)) = (made, real) {
             cx.builder.quantised.insert(value, Quantisation { scale, zero, real });
         }
-        out.push(Operand::Whole(kind, value));
     }
-    Ok(out)
+    Ok(())
+}
+
+/// The largest elements in windows, also of integers of 8 bits.
+pub(super) fn max_pool(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let translate: Translate = |cx| pool::pool(cx, false);
+    let Operand::Whole(kind @ (DataType::Int8 | DataType::Uint8), value) = cx.input(0, "x")? else {
+        return translate(cx);
+    };
+    let floats = words::to_floats(cx, "floats", value)?;
+    let made = with(cx, &[Operand::Float(DataType::Float, floats)], translate)?;
+    let Some(&Operand::Float(_, largest)) = made.first() else { return Ok(made) };
+    let made = vec![Operand::Whole(kind, words::of_floats(cx, "words", kind, largest)?)];
+    follow(cx, &[value], &made, translate)?;
+    Ok(made)
 }
 
 /// Input `at` of an operator on integers, with scale and zero in the two after it, as floats.
@@ -463,6 +458,8 @@ pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
 fn from_zero(cx: &mut Context<'_, '_>, at: usize, zero: usize) -> Result<Operand, NodeProblem> {
     let x = cx.input(at, "an operand of integers")?;
     if let (Some(Operand::Whole(_, zero)), &Operand::Whole(_, value)) = (cx.optional(zero)?, &x) {
+        let value = words::to_floats(cx, "floats", value)?;
+        let zero = words::to_floats(cx, "zero", zero)?;
         let moved = Steps::new(cx).pair(Op::Sub, value, zero)?;
         return Ok(Operand::Float(DataType::Float, moved));
     }
@@ -503,6 +500,8 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
     let moved = steps.pair(Op::Add, whole, zero)?;
     let q = steps.map(clip(0.0, 255.0), moved)?;
     let (scale, zero) = (steps.reshape(scale, &[])?, steps.reshape(zero, &[])?);
+    let q = words::of_floats(cx, "words", DataType::Uint8, q)?;
+    let zero = words::of_floats(cx, "zero_words", DataType::Uint8, zero)?;
     Ok(vec![
         Operand::Whole(DataType::Uint8, q),
         Operand::Float(DataType::Float, scale),
@@ -516,9 +515,6 @@ pub(super) fn products(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePro
     let translate: Translate =
         if cx.proto.op_type == "ConvInteger" { conv::conv } else { linear::matmul };
     let made = with(cx, &operands, translate)?;
-    let whole = made.into_iter().map(|operand| match operand {
-        Operand::Float(_, value) => Operand::Whole(DataType::Int32, value),
-        other => other,
-    });
-    Ok(whole.collect())
+    let Some(&Operand::Float(_, sums)) = made.first() else { return Ok(made) };
+    Ok(vec![Operand::Whole(DataType::Int32, words::of_floats(cx, "words", DataType::Int32, sums)?)])
 }

@@ -10,7 +10,7 @@ use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, is_float, name};
-use super::{Reduction, Translate, reduced};
+use super::{Reduction, Translate, quantised, reduced};
 use crate::graph::{Constant, Op, ValueId};
 use crate::reference;
 use eyelet::pack::{FoldOp, WordOp};
@@ -66,18 +66,41 @@ pub(super) fn only_flowing(_: &mut Context<'_, '_>) -> Translated {
     Err(NodeProblem::Unknown)
 }
 
+/// Floats that are whole numbers of a type, as such.
+pub(super) fn of_floats(
+    cx: &mut Context<'_, '_>,
+    suffix: &str,
+    kind: DataType,
+    value: ValueId,
+) -> Result<ValueId, NodeProblem> {
+    let shape = cx.shape(value);
+    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(WordOp::Cut), &[value], shape)
+}
+
+/// Words as floats, which are equal up to 2²⁴.
+pub(super) fn to_floats(
+    cx: &mut Context<'_, '_>,
+    suffix: &str,
+    value: ValueId,
+) -> Result<ValueId, NodeProblem> {
+    let (kind, shape) = (DataType::Float, cx.shape(value));
+    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(WordOp::Float), &[value], shape)
+}
+
 /// Operators that move elements, as if these were floats.
 fn moved(cx: &mut Context<'_, '_>, other: Translate) -> Translated {
     let pads = cx.proto.op_type == "Pad";
     let joins = cx.proto.op_type == "Concat";
     let kind = cx.input(0, "data")?.kind();
     let count = if joins { cx.inputs.len() } else { 1 };
+    let mut values = vec![];
     for index in 0..count {
         let operand = cx.input(index, "data")?;
         if operand.kind() != kind {
             return Err(NodeProblem::mixed(kind, operand.kind()));
         }
         let value = flowing(cx, index, &operand)?;
+        values.push(value);
         cx.inputs[index] = Given::Known(Operand::Float(DataType::Float, value));
     }
     if pads && let Some(given) = cx.optional_integers(2, "constant_value")? {
@@ -97,7 +120,9 @@ fn moved(cx: &mut Context<'_, '_>, other: Translate) -> Translated {
         Operand::Float(_, value) => Operand::Whole(kind, value),
         other => other,
     };
-    Ok(made.into_iter().map(whole).collect())
+    let made: Vec<Operand> = made.into_iter().map(whole).collect();
+    quantised::follow(cx, &values, &made, other)?;
+    Ok(made)
 }
 
 /// An operand as a value of the graph: constants take their 32 bits.
