@@ -288,7 +288,7 @@ impl Reader<'_> {
                 );
                 return Err(self.keys.wrong("layers", reason));
             }
-            if shape[0] % groups != 0 {
+            if !shape[0].is_multiple_of(groups) {
                 let reason =
                     format!("does not divide {} channels of layer {}", shape[0], input - 1);
                 return Err(self.keys.wrong("groups", reason));
