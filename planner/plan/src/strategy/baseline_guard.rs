@@ -156,7 +156,7 @@ fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
             end = end.max(to);
             ns = ns.max(bytes as f64 * ns_per_byte);
         }
-        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, near) as f64;
+        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, near);
     }
     ns as u64
 }

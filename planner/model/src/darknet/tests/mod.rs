@@ -77,7 +77,9 @@ fn drawn(machine: &Machine, random: &mut ChaCha8Rng) -> Option<Part> {
         }
         6 | 7 => {
             let groups = random.random_range(1..3);
-            let fits = |map: &Map| map.shape[1..] == [height, width] && map.shape[0] % groups == 0;
+            let fits = |map: &Map| {
+                map.shape[1..] == [height, width] && map.shape[0].is_multiple_of(groups)
+            };
             let group = random.random_range(0..groups);
             let layers = (0..random.random_range(1..4)).map(|_| pick(random, &fits));
             Part::Route { layers: layers.collect::<Option<_>>()?, groups, group }
@@ -159,7 +161,7 @@ fn random_networks_compute_what_darknet_computes() {
 }
 
 fn compare(graph: &Graph, machine: &Machine, round: u64) {
-    let found = reference::run(graph, &[machine.image.data.clone()]);
+    let found = reference::run(graph, std::slice::from_ref(&machine.image.data));
     let outputs = match machine.heads.is_empty() {
         true => vec![machine.outputs.len() - 1],
         false => machine.heads.clone(),
