@@ -2,7 +2,7 @@
 //! largest elements, products, sums of squares.
 //!
 //! A row is folded as it is summed: sixteen partial results, then these by halves. Of lines each
-//! column is folded in ascending order; sums of squares in blocks, as [`sums`](super::sums) has it.
+//! column is folded in ascending order; sums of squares in blocks, as `sums` has it.
 
 use super::elementwise::{maximum, minimum};
 use super::rows::{PARTIAL, combined};

@@ -1,4 +1,4 @@
-//! Elementwise arithmetic of two operands, each [broadcast](super::broadcast) where its extent is
+//! Elementwise arithmetic of two operands, each broadcast where its extent is
 //! 1, then the activation.
 
 use super::broadcast::{by_rectangles, check_operands, sides};

@@ -348,11 +348,9 @@ fn end_of(tensor: &Tensor) -> Option<u64> {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => {
-            ("layer: unknown operator", code.into(), OpKind::GridSample as u64)
-        }
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Fold as u64),
         LayerError::Activation(code) => {
-            ("layer: unknown activation", code.into(), ActivationKind::Exp as u64)
+            ("layer: unknown activation", code.into(), ActivationKind::FakeQuantise as u64)
         }
         LayerError::Field(what, found, limit) => (what, found, limit),
     };

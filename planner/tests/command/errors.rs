@@ -172,7 +172,7 @@ fn dynamic_shape() {
         let batch = DimensionProto { value: Some(Dimension::Param("batch".into())) };
         tensor.shape.as_mut().unwrap().dim[0] = batch;
     });
-    done.fails(&["dimension 0 is dynamic (`batch`)", "fixed shape"]);
+    done.fails(&["`input` [batch, 1, 8, 8]", "--budget 1MiB --dim batch=1"]);
 }
 
 #[test]

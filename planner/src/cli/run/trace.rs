@@ -229,7 +229,9 @@ impl<'a> Trace<'a> {
             return;
         };
         let name = describe::step(self.network, step);
-        if begins - waits >= STALL_NS as i64 {
+        // A step that needs no load begins late for other reasons: pages that are touched for the first time, other
+        // programs.
+        if step.ready > 0 && begins - waits >= STALL_NS as i64 {
             let load = step.ready.checked_sub(1).and_then(|load| self.loads.get(load as usize));
             let args = json!({ "before": name, "waits for": load });
             self.slice("stall".to_owned(), "stall", (pid, COMPUTE), (waits, begins), args);
