@@ -3,12 +3,12 @@
 //! budget permits.
 
 use crate::common::cuda::{OneGpu, kernels};
-use crate::common::forge::{entries, header, seal};
+use crate::common::forge::{entries, header, seal, twice};
 use crate::common::transformer::transformer;
 use crate::common::{Subject, digits, gpu};
 use eyelet::device::cuda::{Gpu, Memory};
 use eyelet::device::{Accelerator, Inline};
-use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, Options};
+use eyelet::executor::{Instance, Options};
 use eyelet::pack::{Encoding, Header, NONE, PAGE, PlanEntry, SkeletonHeader};
 use eyelet::storage::Slice;
 use rand::{Rng, SeedableRng};
@@ -47,31 +47,15 @@ fn words(pack: &[u8]) -> Vec<usize> {
     [head, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
 }
 
-fn twice<F: Feed>(model: &mut Model<'_, '_, F>) {
-    for round in 0..2 {
-        for index in 0..model.inputs().len() {
-            model.input_mut(index).unwrap().fill(0.5 + round as f32);
-        }
-        match model.infer(&Inline) {
-            // A forged pack can have its checksums inside what they are of.
-            Ok(()) | Err(InferError::Load(LoadError::Checksum { .. })) => {}
-            Err(error) => panic!("{error}"),
-        }
-        for index in 0..model.outputs().len() {
-            std::hint::black_box(model.output(index).unwrap().iter().sum::<f32>());
-        }
-    }
-}
-
 /// Opens a pack and runs two inferences; the tables stay as they were read. Whether it opened.
 fn run(device: &mut Gpu<'_>, pack: &[u8], beside: bool) -> bool {
     let mut storage = Slice(pack);
     let plan = match Instance::open_on(&mut storage, device, Options::default()) {
         Ok(mut instance) => {
             if beside {
-                instance.with_loader(&mut storage, |model| twice(model)).unwrap();
+                instance.with_loader(&mut storage, |model| twice(model, &Inline)).unwrap();
             } else {
-                twice(&mut instance.inline(&mut storage));
+                twice(&mut instance.inline(&mut storage), &Inline);
             }
             *instance.entry()
         }
