@@ -511,6 +511,12 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
 
 /// Products of integers, whose sums are whole numbers of 32 bits.
 pub(super) fn products(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let padded = cx.attributes().ints("pads")?.is_some_and(|pads| pads.iter().any(|&pad| pad != 0));
+    if padded && cx.proto.op_type == "ConvInteger" {
+        return Err(NodeProblem::unsupported(
+            "it pads its input; pad it by an operator of its own",
+        ));
+    }
     let operands = [from_zero(cx, 0, 2)?, from_zero(cx, 1, 3)?];
     let translate: Translate =
         if cx.proto.op_type == "ConvInteger" { conv::conv } else { linear::matmul };

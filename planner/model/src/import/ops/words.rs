@@ -256,6 +256,8 @@ fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
         return Err(NodeProblem::wrong_type("operand", "integers", kind));
     }
     let truth = kind == DataType::Bool;
+    let signed =
+        matches!(kind, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
     let op = match operator {
         "Add" => WordOp::Add,
         "Sub" => WordOp::Sub,
@@ -275,6 +277,11 @@ fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
         "BitwiseNot" => WordOp::Not,
         "BitShift" => match cx.attributes().string("direction")? {
             Some("LEFT") => WordOp::ShiftLeft,
+            Some("RIGHT") if signed => {
+                return Err(NodeProblem::unsupported(
+                    "signed integers are not shifted to the right; cast them to an unsigned type",
+                ));
+            }
             Some("RIGHT") => WordOp::ShiftRight,
             _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
         },
