@@ -265,6 +265,8 @@ def pool(name, **choices):
             attributes = window(graph, tensor.value.ndim - 2, dilated=name == "MaxPool")
             if "auto_pad" in attributes:  # for which onnxruntime takes the window as not dilated
                 attributes.pop("dilations", None)
+            if name == "LpPool":  # whose padding onnxruntime then lets be negative
+                attributes.pop("auto_pad", None)
             graph.add(name, [tensor], **attributes, **{key: choice(graph) for key, choice in choices.items()})
     return make
 
