@@ -356,7 +356,7 @@ pub fn write(path: impl AsRef<Path>, shape: &[usize], data: &[f32]) -> Result<()
     write_as(path, shape, "<f4", data, |value| *value)
 }
 
-/// Writes words as elements of this type, as [`write`] does floats.
+/// Writes words as elements of this type, as [`write()`] does floats.
 pub fn write_words(
     path: impl AsRef<Path>,
     shape: &[usize],
