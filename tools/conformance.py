@@ -160,7 +160,8 @@ class Runs:
             return None, Result(self.case, "crashed", f"`{words[1]}` takes more than {SECONDS} s")
         if done.returncode == 0:
             return json.loads(done.stdout), None
-        error = done.stderr.decode(errors="replace").strip()
+        # The model's folder has another name in each run.
+        error = done.stderr.decode(errors="replace").strip().replace(f"{self.model}: ", "")
         if done.returncode == 1 and error.startswith("eyelet: error:") and "internal:" not in error:
             return None, Result(self.case, "refused", reasons(done.stdout, error))
         return None, Result(self.case, "crashed", f"`{words[1]}`, exit code {done.returncode}: {error}")

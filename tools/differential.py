@@ -80,7 +80,7 @@ class Runner:
             raise Different(f"`{words[1]}` takes more than {SECONDS} s") from None
         if done.returncode == 0:
             return json.loads(done.stdout)
-        error = done.stderr.decode(errors="replace").strip()
+        error = done.stderr.decode(errors="replace").strip().replace(f"{self.folder / 'model.onnx'}: ", "")
         if done.returncode == 1 and error.startswith("eyelet: error:") and words[1] == "plan":
             raise Refused(done.stdout, error)
         raise Different(f"`{words[1]}`, exit code {done.returncode}: {error}")
