@@ -68,7 +68,7 @@ enum Verb {
     Run(run::Args),
     Demo(demo::Args),
     Alloc(alloc::Args),
-    /// `chunks` is its name from before.
+    // `chunks` was its name.
     #[command(name = "gpu-chunks", alias = "chunks")]
     Chunks(chunks::Args),
     Schedule(schedule::Args),
