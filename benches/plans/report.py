@@ -258,15 +258,15 @@ more than {NEAR:.0%} for {wide:.0%} of the {len(spreads)} plans that have two su
             reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
             rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
             rates += [compute["gauge_gflops"], reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
-            drag = storage["drag"]
-            lost = [drag["near_ns_per_byte"], drag["far_ns_per_byte"]]
+            contention = storage["contention"]
+            lost = [contention["llc_ns_per_byte"], contention["dram_ns_per_byte"]]
             when = f"{one.when}{'*' if one.disturbed else ''}"
             row = [when, one.io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)]
             predicted = "–" if one.predicted_ms is None else ms(one.predicted_ms)
             rows.append([*row, f"{predicted}{' (taken)' if one.chosen else ''}"])
         network, budget = PROFILED
         head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "gauge (GFLOP/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
-        head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
+        head += ["contention LLC (ns/B)", "DRAM (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
         return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one of the undisturbed
 ones was planned with (of all, where there were none), and beside the rounds of each network. `*`: disturbed.
 

@@ -210,7 +210,7 @@ fn a_budget_for_everything_keeps_everything() {
         let mut board = Board::load(board).unwrap();
         if let Some(bytes) = cache {
             let profile = &mut board.profile;
-            (profile.storage.io, profile.storage.drag) = (Io::Buffered, None);
+            (profile.storage.io, profile.storage.contention) = (Io::Buffered, None);
             profile.storage = profile.storage.faster(100.0);
             profile.compute.shared_cache_bytes = bytes;
             profile.compute.shared_cache_gbs = 100.0 * profile.compute.memory_gbs;

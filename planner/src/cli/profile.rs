@@ -122,20 +122,20 @@ impl fmt::Display for Report {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
-        for read in storage.near.iter().flat_map(|near| &near.reads) {
-            let what = format!("near, {}", size::human(read.bytes));
+        for read in storage.llc.iter().flat_map(|near| &near.reads) {
+            let what = format!("shared cache, {}", size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
-        if let Some(drag) = &storage.drag {
+        if let Some(contention) = &storage.contention {
             writeln!(
                 f,
                 "computing during reads   {:.3} ns a byte longer, {:.3} in the cache that cores share",
-                drag.far_ns_per_byte, drag.near_ns_per_byte
+                contention.dram_ns_per_byte, contention.llc_ns_per_byte
             )?;
         }
-        for deeper in &storage.deeper {
-            let what = format!("{} at a time of {}", deeper.depth, size::human(deeper.bytes));
-            writeln!(f, "{what:<24} {:>9.1} MB/s", deeper.mbs)?;
+        for queued in &storage.queued_reads {
+            let what = format!("{} at a time of {}", queued.depth, size::human(queued.bytes));
+            writeln!(f, "{what:<24} {:>9.1} MB/s", queued.mbs)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use eyelet_planner::layout::place_weights;
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
-use eyelet_planner::profile::{Deeper, Drag, Reads, Storage};
+use eyelet_planner::profile::{Contention, QueuedRead, Reads, Storage};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
@@ -227,8 +227,9 @@ fn together(latency_ns: f64, ns_per_byte: f64, depth: u32, window: Option<u64>) 
     };
     let reads = sizes.map(|bytes| Reads { bytes, mbs: mbs(bytes, 1) }).to_vec();
     let group = |bytes: u64| (window.unwrap_or(u64::MAX) / bytes).clamp(1, depth.into());
-    let deeper = sizes.map(|bytes| Deeper { depth, bytes, mbs: mbs(bytes, group(bytes)) }).to_vec();
-    Storage { depth, window, together: true, reads, deeper, ..flat }
+    let queued_reads =
+        sizes.map(|bytes| QueuedRead { depth, bytes, mbs: mbs(bytes, group(bytes)) }).to_vec();
+    Storage { depth, window, together: true, reads, queued_reads, ..flat }
 }
 
 /// So many random networks, and little time to make one that fails smaller.
@@ -257,7 +258,7 @@ proptest! {
         let mut board = crate::common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
-        storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
+        storage.queued_reads.iter_mut().for_each(|queued| queued.depth = depth);
         board.profile.storage = storage;
         let subject = Subject::of_graph(network(size, &decisions), board);
         let smallest = subject.smallest(threads);
@@ -305,7 +306,7 @@ proptest! {
         board.profile.storage = Storage::flat(1000, 10_000.0, 20.0);
         let (storage, compute) = (&mut board.profile.storage, &mut board.profile.compute);
         storage.io = Io::Buffered;
-        storage.drag = Some(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 0.1 * slowdown });
+        storage.contention = Some(Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: 0.1 * slowdown });
         compute.shared_cache_gbs = compute.memory_gbs * slowdown;
         let mut subject = Subject::of_graph(network(size, &decisions), board);
         let held = subject.smallest(threads) + cache * PAGE;
@@ -476,7 +477,7 @@ proptest! {
         (depth, window, together) in (
             prop::sample::select(vec![1u32, 4, 8]), prop::option::of(4096u64..200_000), any::<bool>(),
         ),
-        drag in prop::option::of((0.0f64..0.5, 0.0f64..0.5)),
+        contention in prop::option::of((0.0f64..0.5, 0.0f64..0.5)),
         cache in 0u64..200,
         exact in any::<bool>(),
         threads in 1u32..3,
@@ -484,10 +485,10 @@ proptest! {
         let mut board = crate::common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
-        storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
-        storage.drag = drag.map(|(near_ns_per_byte, far_ns_per_byte)| Drag {
-            near_ns_per_byte,
-            far_ns_per_byte,
+        storage.queued_reads.iter_mut().for_each(|queued| queued.depth = depth);
+        storage.contention = contention.map(|(llc_ns_per_byte, dram_ns_per_byte)| Contention {
+            llc_ns_per_byte,
+            dram_ns_per_byte,
         });
         board.profile.storage = storage;
         let compute = &mut board.profile.compute;

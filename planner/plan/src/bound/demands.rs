@@ -1,7 +1,7 @@
 //! What layers take at least in a budget, and the bound that follows.
 
 use super::Bound;
-use super::drag::Drag;
+use super::contention::Contention;
 use super::groups::Groups;
 use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
@@ -167,11 +167,11 @@ pub(super) fn least_ns(
     };
     let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
     let read = bound.least_read(weights.iter().sum(), budget);
-    let near = budget <= profile.near_bytes();
+    let near = budget <= profile.llc_bytes();
     let room = most.iter().copied().max().unwrap_or(PAGE);
     let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
-    let drag = Drag::new(profile, near, room, compute.iter().sum(), read);
-    let mut least = drag.all_ns();
+    let contention = Contention::new(profile, near, room, compute.iter().sum(), read);
+    let mut least = contention.all_ns();
     for channel in channels(profile, near) {
         let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
         let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
@@ -181,7 +181,7 @@ pub(super) fn least_ns(
         let found = self::most(compute, weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.
         least = least.max(match profile.transfer {
-            None => drag.interval_ns(found.inside, found.beside),
+            None => contention.interval_ns(found.inside, found.beside),
             Some(_) => found.inside + found.beside,
         });
     }

@@ -72,7 +72,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Deeper, Reads, Storage};
+    use crate::profile::{QueuedRead, Reads, Storage};
 
     /// A read waits for 20 us; a byte of it takes a nanosecond, and its check a tenth of that.
     fn service(depth: u32, window: u64) -> Service {
@@ -82,13 +82,13 @@ mod tests {
         };
         let sizes = [PAGE, 16 << 20];
         let group = |bytes: u64| (window / bytes).clamp(1, depth.into());
-        let deeper = |bytes: u64| Deeper { depth, bytes, mbs: mbs(bytes, group(bytes)) };
+        let queued_reads = |bytes: u64| QueuedRead { depth, bytes, mbs: mbs(bytes, group(bytes)) };
         Service::new(&Storage {
             depth,
             window: Some(window),
             together: true,
             reads: sizes.map(|bytes| Reads { bytes, mbs: mbs(bytes, 1) }).to_vec(),
-            deeper: sizes.map(deeper).to_vec(),
+            queued_reads: sizes.map(queued_reads).to_vec(),
             ..Storage::flat(0, 1000.0, 10.0)
         })
     }

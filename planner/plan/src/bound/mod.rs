@@ -35,7 +35,7 @@
 //! since those of a group begin and end in their order; so of the weights outside, those used
 //! within that time were there before it or are still there after it, as before.
 //!
-//! What is read meanwhile slows computing down, inside the interval as outside (`drag`).
+//! What is read meanwhile slows computing down, inside the interval as outside (`contention`).
 //!
 //! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all
 //! this holds as it does of reads elsewhere. Reads run ahead of them, into a staging ring of any
@@ -53,8 +53,8 @@
 //! choice of algorithms for a pack is made by that.
 
 mod alive;
+mod contention;
 mod demands;
-mod drag;
 mod groups;
 mod nearness;
 mod reading;
@@ -93,7 +93,7 @@ pub struct Bound {
     /// Least time of a byte in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// Time by which a byte that is read slows computing down.
-    drag_ns_per_byte: f64,
+    contention_ns_per_byte: f64,
 }
 
 /// A bound, and the cyclic interval of layers from which it follows.
@@ -107,7 +107,7 @@ pub struct Binding {
     /// Time that a byte outside the interval takes.
     pub ns_per_byte: f64,
     /// Time that a byte inside the interval takes, if all layers are inside.
-    pub drag_ns_per_byte: f64,
+    pub contention_ns_per_byte: f64,
 }
 
 impl Binding {
@@ -115,15 +115,19 @@ impl Binding {
     fn computing(compute: &[f64]) -> Self {
         let length = compute.len();
         let (last, ns) = (length.saturating_sub(1), compute.iter().sum());
-        Self { ns, last, length, ns_per_byte: 0.0, drag_ns_per_byte: 0.0 }
+        Self { ns, last, length, ns_per_byte: 0.0, contention_ns_per_byte: 0.0 }
     }
 
     /// The interval of all layers, slowed down by `bytes` that are read meanwhile. Bytes that are
     /// read while nothing computes take no less.
-    fn dragged(compute: &[f64], bytes: f64, drag_ns_per_byte: f64) -> Self {
+    fn dragged(compute: &[f64], bytes: f64, contention_ns_per_byte: f64) -> Self {
         let plain = Self::computing(compute);
-        match bytes > 0.0 && drag_ns_per_byte > 0.0 {
-            true => Self { ns: plain.ns + bytes * drag_ns_per_byte, drag_ns_per_byte, ..plain },
+        match bytes > 0.0 && contention_ns_per_byte > 0.0 {
+            true => Self {
+                ns: plain.ns + bytes * contention_ns_per_byte,
+                contention_ns_per_byte,
+                ..plain
+            },
             false => plain,
         }
     }
@@ -131,7 +135,7 @@ impl Binding {
     /// What a nanosecond and a byte of a layer add to the bound, of `layers` in all.
     pub fn worth(&self, layer: usize, layers: usize) -> (f64, f64) {
         match self.holds(layer, layers) {
-            true => (1.0, self.drag_ns_per_byte),
+            true => (1.0, self.contention_ns_per_byte),
             false => (0.0, self.ns_per_byte),
         }
     }
@@ -185,7 +189,7 @@ impl Bound {
             slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
             nearness,
-            drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
+            contention_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
             channels,
         }
     }
@@ -200,7 +204,7 @@ impl Bound {
             tables: 0,
             alive,
             channels: vec![Channel { rate, intervals: true, together: false }],
-            drag_ns_per_byte: rate / 8.0,
+            contention_ns_per_byte: rate / 8.0,
         }
     }
 
@@ -235,7 +239,7 @@ impl Bound {
     /// The bound for layers with these computing times and bytes of weights.
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
         let read = self.least_read(weights.iter().sum(), budget);
-        let mut binding = Binding::dragged(compute, read, self.drag_ns_per_byte);
+        let mut binding = Binding::dragged(compute, read, self.contention_ns_per_byte);
         for Channel { rate, intervals, .. } in &self.channels {
             let found = self.most_even(compute, weights, budget, *rate, *intervals);
             if found.ns > binding.ns {
@@ -285,7 +289,7 @@ impl Bound {
             let ns = time[end] - time[start] + ns_per_byte * read;
             if ns > bound.ns {
                 let length = end - start;
-                bound = Binding { ns, last, length, ns_per_byte, drag_ns_per_byte: 0.0 };
+                bound = Binding { ns, last, length, ns_per_byte, contention_ns_per_byte: 0.0 };
             }
         }
         bound
@@ -355,7 +359,7 @@ fn all_demands(
     algorithms: Algorithms<'_>,
 ) -> Vec<(u64, Demands)> {
     let costs = Costs::new(network, profile, threads);
-    let near = Some(profile.near_bytes()).filter(|near| *near > 0 && budget > *near);
+    let near = Some(profile.llc_bytes()).filter(|near| *near > 0 && budget > *near);
     let of = |budget: u64| {
         let costs = costs.clone().within(budget);
         (budget, demands::demands(network, budget, profile, threads, &costs, algorithms))

@@ -87,7 +87,7 @@ pub(super) fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -
 /// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one
 /// of them: those in the profile, and the one that lets nothing else be under way.
 pub(super) fn sizes(profile: &Profile, most: u64) -> impl Iterator<Item = u64> {
-    let near = profile.storage.near.iter().flat_map(|near| &near.reads);
+    let near = profile.storage.llc.iter().flat_map(|near| &near.reads);
     let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
     let sizes = sizes.chain(profile.storage.window);
     sizes.filter(move |size| *size < most).chain([PAGE, most])

@@ -82,7 +82,7 @@ impl Compute {
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
-    pub(super) fn near_bytes(&self) -> u64 {
+    pub(super) fn llc_bytes(&self) -> u64 {
         if self.shared_cache_gbs > 0.0 { self.shared_cache_bytes } else { 0 }
     }
 

@@ -19,7 +19,7 @@ const TURNS: usize = 3;
 impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
-        let near = self.is_near(plan.arena_bytes);
+        let near = self.fits_llc(plan.arena_bytes);
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
@@ -39,14 +39,14 @@ impl Costs {
         let all = alone.iter().sum::<i64>().max(1) as f64;
         let read = plan.bytes_per_inference() as f64;
         // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
-        let mut drag = read * self.drag_ns_per_byte(near) / all;
+        let mut contention = read * self.contention_ns_per_byte(near) / all;
         // Of staged plans reads go ahead into the ring, whatever copies wait for.
         let meetings = plan.stages.is_empty().then(|| Meetings::new(self, plan, &alone));
         for _ in 0..TURNS {
-            let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + drag));
-            drag = bytes * self.drag_ns_per_byte(near) / all;
+            let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + contention));
+            contention = bytes * self.contention_ns_per_byte(near) / all;
         }
-        alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
+        alone.iter().map(|ns| ns + (*ns as f64 * contention).ceil() as i64).collect()
     }
 }
 
@@ -110,7 +110,7 @@ impl Meetings {
 mod tests {
     use super::*;
     use crate::board::Board;
-    use crate::profile::{Drag, Profile};
+    use crate::profile::{Contention, Profile};
     use eyelet::kernels::Isa;
     use eyelet_model::network::Network;
 
@@ -131,16 +131,16 @@ mod tests {
     }
 
     /// A profile of one read rate (4096 ns a page), and what reading costs computing.
-    fn profile(drag: Drag) -> Profile {
+    fn profile(contention: Contention) -> Profile {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.storage = crate::profile::Storage::flat(0, 1000.0, f64::INFINITY);
-        profile.storage.drag = Some(drag);
+        profile.storage.contention = Some(contention);
         (profile.compute.shared_cache_bytes, profile.compute.shared_cache_gbs) = (1 << 20, 50.0);
         profile
     }
 
-    fn costs(drag: Drag) -> Costs {
-        Costs::new(&network(), &profile(drag), 1)
+    fn costs(contention: Contention) -> Costs {
+        Costs::new(&network(), &profile(contention), 1)
     }
 
     /// Loads of a page each, released so, for steps that wait for so many of them.
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_what_computing_overlaps_counts() {
-        let costs = costs(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 });
+        let costs = costs(Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: 1.0 });
         let bytes = |plan: &Plan, steps: &[i64]| Meetings::new(&costs, plan, steps).bytes(1.0);
         // On demand: each load may start when the step before the one that waits for it is done.
         assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn plans_that_a_cache_holds_read_weights_there() {
-        let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 };
-        let costs = costs(drag);
-        assert!(costs.is_near(1 << 20) && !costs.is_near((1 << 20) + 1));
-        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.0, 1.0]);
+        let contention = Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: 1.0 };
+        let costs = costs(contention);
+        assert!(costs.fits_llc(1 << 20) && !costs.fits_llc((1 << 20) + 1));
+        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.0, 1.0]);
         // Where nothing was measured, memory takes its time for both.
-        let mut profile = profile(drag);
-        (profile.storage.drag, profile.compute.shared_cache_gbs) = (None, 0.0);
+        let mut profile = profile(contention);
+        (profile.storage.contention, profile.compute.shared_cache_gbs) = (None, 0.0);
         profile.compute.memory_gbs = 4.0;
         let costs = Costs::new(&network(), &profile, 1);
-        assert!(!costs.is_near(1));
-        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.25; 2]);
+        assert!(!costs.fits_llc(1));
+        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.25; 2]);
     }
 }

@@ -34,7 +34,7 @@ pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
 pub use measure::{MeasureError, measure, speed_probe};
 pub use service::{Read, Service};
-pub use storage::{Deeper, Drag, Near, Reads, Storage};
+pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
 
 use crate::source::Io;
 use delays::Delays;
@@ -130,7 +130,7 @@ impl Profile {
         let several = self.transfer.is_none() && self.storage.io == Io::Direct;
         let depth = if several { self.storage.depth } else { 1 };
         let mut storage = Storage { depth, ..self.storage.clone() };
-        if let Some(Near { reads, checksum_gbs }) = storage.near.take().filter(|_| near) {
+        if let Some(LlcReads { reads, checksum_gbs }) = storage.llc.take().filter(|_| near) {
             (storage.reads, storage.checksum_gbs) = (reads, checksum_gbs);
         }
         Service::new(&storage)
@@ -138,28 +138,28 @@ impl Profile {
 
     /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
     /// passes through it, too, and takes as much of it as the copies do.
-    pub(crate) fn near_bytes(&self) -> u64 {
+    pub(crate) fn llc_bytes(&self) -> u64 {
         match self.storage.io {
-            Io::Direct => self.compute.near_bytes(),
-            Io::Buffered | Io::Memory => self.compute.near_bytes() / 2,
+            Io::Direct => self.compute.llc_bytes(),
+            Io::Buffered | Io::Memory => self.compute.llc_bytes() / 2,
         }
     }
 
     /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger
     /// ones.
-    pub(crate) fn drag_ns_per_byte(&self, near: bool) -> f64 {
-        self.drag().ns_per_byte(near)
+    pub(crate) fn contention_ns_per_byte(&self, near: bool) -> f64 {
+        self.contention().ns_per_byte(near)
     }
 
     /// The less of the two.
     pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
-        self.drag_ns_per_byte(true).min(self.drag_ns_per_byte(false))
+        self.contention_ns_per_byte(true).min(self.contention_ns_per_byte(false))
     }
 
     /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.
-    fn drag(&self) -> Drag {
+    fn contention(&self) -> Contention {
         let ns = 1.0 / self.compute.memory_gbs;
-        self.storage.drag.unwrap_or(Drag { near_ns_per_byte: ns, far_ns_per_byte: ns })
+        self.storage.contention.unwrap_or(Contention { llc_ns_per_byte: ns, dram_ns_per_byte: ns })
     }
 }
 
@@ -229,8 +229,8 @@ mod tests {
         let larger = profile.service(false).load_ns(65_536);
         assert_eq!(profile.service(true).load_ns(65_536), larger, "nothing was measured");
         let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
-        let near = Near { reads, checksum_gbs: 65.536 };
-        profile.storage.near = Some(near);
+        let near = LlcReads { reads, checksum_gbs: 65.536 };
+        profile.storage.llc = Some(near);
         profile.storage.latency_ns = 7;
         assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
         assert!(profile.service(false).load_ns(65_536) > 10_000);

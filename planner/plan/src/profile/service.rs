@@ -27,7 +27,7 @@
 //! before its check. A large read that has the storage to itself begins when the one before has come, so that what such reads take
 //! in a row is transfer; storage that has rested in between (virtual disks go to sleep) takes longer.
 
-use super::{Deeper, Storage};
+use super::{QueuedRead, Storage};
 
 /// Loads whose time is that of their bytes.
 const LARGE: u64 = 16 << 20;
@@ -78,16 +78,16 @@ impl Read {
 impl Service {
     pub fn new(storage: &Storage) -> Self {
         let (depth, window) = (storage.depth.max(1), storage.window.unwrap_or(u64::MAX));
-        let nearest = storage.deeper.iter().map(|deeper| deeper.depth);
+        let nearest = storage.queued_reads.iter().map(|queued| queued.depth);
         let nearest = nearest.min_by_key(|known| known.abs_diff(depth));
-        let known = storage.deeper.iter().filter(|deeper| Some(deeper.depth) == nearest);
-        let mut known: Vec<&Deeper> = known.collect();
-        known.sort_by_key(|deeper| deeper.bytes);
+        let known = storage.queued_reads.iter().filter(|queued| Some(queued.depth) == nearest);
+        let mut known: Vec<&QueuedRead> = known.collect();
+        known.sort_by_key(|queued| queued.bytes);
         // What each of many reads takes: between the sizes that are known time is interpolated; of smaller ones as much is gained
         // as of the smallest, and larger ones come at the rate of the largest.
         let each = |bytes: u64, alone_ns: f64| {
-            let ns = |deeper: &Deeper| deeper.bytes as f64 * 1e3 / deeper.mbs;
-            let above = known.partition_point(|deeper| deeper.bytes < bytes);
+            let ns = |queued: &QueuedRead| queued.bytes as f64 * 1e3 / queued.mbs;
+            let above = known.partition_point(|queued| queued.bytes < bytes);
             let low = above.checked_sub(1).map(|below| known[below]);
             let each = match (low, known.get(above)) {
                 (Some(low), Some(high)) => {
@@ -213,11 +213,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn storage(depth: u32, deeper: &[(u64, f64)]) -> Storage {
+    fn storage(depth: u32, queued_reads: &[(u64, f64)]) -> Storage {
         let reads = [(4096, 100.0), (65_536, 1000.0), (1 << 20, 3000.0)];
         let reads = reads.map(|(bytes, mbs)| Reads { bytes, mbs }).to_vec();
-        let deeper = deeper.iter().map(|&(bytes, mbs)| Deeper { depth, bytes, mbs }).collect();
-        Storage { depth, reads, deeper, ..Storage::flat(1000, 1.0, 16.0) }
+        let queued_reads =
+            queued_reads.iter().map(|&(bytes, mbs)| QueuedRead { depth, bytes, mbs }).collect();
+        Storage { depth, reads, queued_reads, ..Storage::flat(1000, 1.0, 16.0) }
     }
 
     #[test]
@@ -272,8 +273,9 @@ mod tests {
         for name in crate::board::Board::names() {
             let storage = crate::board::Board::load(name).unwrap().profile.storage;
             let rates = storage.reads.iter().map(|read| read.mbs);
-            let most =
-                rates.chain(storage.deeper.iter().map(|deeper| deeper.mbs)).fold(0.0, f64::max);
+            let most = rates
+                .chain(storage.queued_reads.iter().map(|queued| queued.mbs))
+                .fold(0.0, f64::max);
             let service = Service::new(&storage);
             for bytes in (1..).map(|pages| pages * 4096).take_while(|bytes| *bytes <= 16 << 20) {
                 let mbs = bytes as f64 * 1e3 / service.read(bytes).transfer as f64;
@@ -292,7 +294,7 @@ mod tests {
         }
         // What is said of other depths is not about this one.
         let mut storage = storage(1, &[]);
-        storage.deeper = vec![Deeper { depth: 8, bytes: 65_536, mbs: 9000.0 }];
+        storage.queued_reads = vec![QueuedRead { depth: 8, bytes: 65_536, mbs: 9000.0 }];
         assert_eq!(Service::new(&storage).read(65_536), service.read(65_536));
     }
 
@@ -306,8 +308,8 @@ mod tests {
             together: bool,
         ) {
             let sizes = [4096u64, 65_536, 1 << 20];
-            let deeper: Vec<(u64, f64)> = sizes.into_iter().zip(mbs).collect();
-            let storage = Storage { together, ..storage(depth, &deeper) };
+            let queued_reads: Vec<(u64, f64)> = sizes.into_iter().zip(mbs).collect();
+            let storage = Storage { together, ..storage(depth, &queued_reads) };
             let service = Service::new(&storage);
             let [less, more] = [bytes, bytes + more].map(|bytes| service.parts_ns(bytes));
             prop_assert!(less.iter().zip(&more).all(|(less, more)| less <= more));

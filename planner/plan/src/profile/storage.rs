@@ -27,21 +27,21 @@ pub struct Storage {
     /// Verifying what was read.
     pub checksum_gbs: f64,
     /// Reads by a processor, which copies what is read, into an arena that the cache holds that all share, where that was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub near: Option<Near>,
+    #[serde(default, alias = "near", skip_serializing_if = "Option::is_none")]
+    pub llc: Option<LlcReads>,
     /// What computing loses to the bytes that are read meanwhile, where it was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drag: Option<Drag>,
+    #[serde(default, alias = "drag", skip_serializing_if = "Option::is_none")]
+    pub contention: Option<Contention>,
     /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes between these time is
     /// interpolated; of smaller ones as much is gained as of the smallest, and larger ones come at the rate of the largest.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deeper: Vec<Deeper>,
+    #[serde(default, alias = "deeper", skip_serializing_if = "Vec::is_empty")]
+    pub queued_reads: Vec<QueuedRead>,
 }
 
 /// Reads whose place is in the cache that all processors share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Near {
+pub struct LlcReads {
     /// As [`Storage::reads`].
     pub reads: Vec<Reads>,
     /// As [`Storage::checksum_gbs`].
@@ -52,24 +52,26 @@ pub struct Near {
 /// reads, its checksum reads it, and a virtual machine's devices take their share of its processors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Drag {
+pub struct Contention {
     /// In plans that the cache holds that all processors share.
-    pub near_ns_per_byte: f64,
+    #[serde(alias = "near_ns_per_byte")]
+    pub llc_ns_per_byte: f64,
     /// In larger ones.
-    pub far_ns_per_byte: f64,
+    #[serde(alias = "far_ns_per_byte")]
+    pub dram_ns_per_byte: f64,
 }
 
-impl Drag {
+impl Contention {
     /// In plans that the cache holds (`near`), or in larger ones.
     pub(crate) fn ns_per_byte(&self, near: bool) -> f64 {
-        if near { self.near_ns_per_byte } else { self.far_ns_per_byte }
+        if near { self.llc_ns_per_byte } else { self.dram_ns_per_byte }
     }
 }
 
 /// Throughput with so many reads of one size under way at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Deeper {
+pub struct QueuedRead {
     pub depth: u32,
     pub bytes: u64,
     pub mbs: f64,
@@ -101,9 +103,9 @@ impl Storage {
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
-            near: None,
-            drag: None,
-            deeper: Vec::new(),
+            llc: None,
+            contention: None,
+            queued_reads: Vec::new(),
         }
     }
 
@@ -112,10 +114,13 @@ impl Storage {
         let faster = |reads: &[Reads]| -> Vec<Reads> {
             reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect()
         };
-        let deeper =
-            self.deeper.iter().map(|read| Deeper { mbs: read.mbs * factor, ..*read }).collect();
-        let near = self.near.as_ref().map(|near| Near { reads: faster(&near.reads), ..*near });
-        Self { reads: faster(&self.reads), near, deeper, ..self.clone() }
+        let queued_reads = self
+            .queued_reads
+            .iter()
+            .map(|read| QueuedRead { mbs: read.mbs * factor, ..*read })
+            .collect();
+        let llc = self.llc.as_ref().map(|llc| LlcReads { reads: faster(&llc.reads), ..*llc });
+        Self { reads: faster(&self.reads), llc, queued_reads, ..self.clone() }
     }
 
     /// Predicted time of a load of so many bytes, with nothing else under way.

@@ -1,6 +1,6 @@
 //! Which numbers a profile may have.
 
-use super::{Compute, Near, Profile, ProfileError, Reads, Storage, Transfer};
+use super::{Compute, LlcReads, Profile, ProfileError, Reads, Storage, Transfer};
 use eyelet::kernels::Isa;
 use eyelet::storage::MAX_DEPTH;
 
@@ -118,20 +118,20 @@ fn validate_storage(storage: &Storage) -> Result<(), ProfileError> {
     TIMES.holds("storage.latency_ns", storage.latency_ns as f64)?;
     DEPTHS.holds("storage.depth", storage.depth.into())?;
     SIZES.holds("storage.window", storage.window.unwrap_or(1) as f64)?;
-    if let Some(drag) = storage.drag {
-        TIMES.holds("storage.drag.near_ns_per_byte", drag.near_ns_per_byte)?;
-        TIMES.holds("storage.drag.far_ns_per_byte", drag.far_ns_per_byte)?;
+    if let Some(contention) = storage.contention {
+        TIMES.holds("storage.contention.llc_ns_per_byte", contention.llc_ns_per_byte)?;
+        TIMES.holds("storage.contention.dram_ns_per_byte", contention.dram_ns_per_byte)?;
     }
     validate_reads("reads", &storage.reads)?;
-    if let Some(Near { reads, checksum_gbs }) = &storage.near {
-        RATES.holds("storage.near.checksum_gbs", *checksum_gbs)?;
-        validate_reads("near.reads", reads)?;
+    if let Some(LlcReads { reads, checksum_gbs }) = &storage.llc {
+        RATES.holds("storage.llc.checksum_gbs", *checksum_gbs)?;
+        validate_reads("llc.reads", reads)?;
     }
-    for (index, deeper) in storage.deeper.iter().enumerate() {
-        let field = |of| format!("storage.deeper[{index}].{of}");
-        DEPTHS.holds(field("depth"), deeper.depth.into())?;
-        SIZES.holds(field("bytes"), deeper.bytes as f64)?;
-        RATES.holds(field("mbs"), deeper.mbs)?;
+    for (index, queued_reads) in storage.queued_reads.iter().enumerate() {
+        let field = |of| format!("storage.queued_reads[{index}].{of}");
+        DEPTHS.holds(field("depth"), queued_reads.depth.into())?;
+        SIZES.holds(field("bytes"), queued_reads.bytes as f64)?;
+        RATES.holds(field("mbs"), queued_reads.mbs)?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn validate_reads(name: &str, reads: &[Reads]) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::profile;
-    use super::super::{Deeper, Drag};
+    use super::super::{Contention, QueuedRead};
     use super::*;
 
     #[test]
@@ -181,11 +181,17 @@ mod tests {
         refused(&|p| p.compute.cache_bytes = endless, "compute.cache_bytes is 9223");
         refused(&|p| p.compute.shared_cache_bytes = endless, "compute.shared_cache_bytes is 9223");
         refused(&|p| p.storage.reads.last_mut().unwrap().bytes = endless, "bytes is 9223");
-        refused(&|p| p.storage.deeper = vec![Deeper { depth: 99, bytes: 1, mbs: 1.0 }], "99");
+        refused(
+            &|p| p.storage.queued_reads = vec![QueuedRead { depth: 99, bytes: 1, mbs: 1.0 }],
+            "99",
+        );
         refused(&|p| p.compute.conv_1x1_piece_ns = -1.0, "conv_1x1_piece_ns is -1");
         refused(&|p| p.compute.transform_spill_ns_per_byte = f64::INFINITY, "per_byte is inf");
-        let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: f64::NAN };
-        refused(&|p| p.storage.drag = Some(drag), "storage.drag.far_ns_per_byte is NaN");
+        let contention = Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: f64::NAN };
+        refused(
+            &|p| p.storage.contention = Some(contention),
+            "storage.contention.dram_ns_per_byte is NaN",
+        );
         refused(&|p| p.compute.scaling = 1.5, "scaling is 1.5");
         refused(&|p| p.threads = 0, "threads is 0");
         refused(&|p| p.multiprocessors = 8, "multiprocessors is 8");
@@ -196,15 +202,18 @@ mod tests {
         refused(&|p| p.storage.depth = 0, "storage.depth is 0");
         refused(&|p| p.storage.depth = 9, "storage.depth is 9");
         refused(&|p| p.storage.window = Some(0), "storage.window is 0");
-        let deeper = |mbs| vec![Deeper { depth: 4, bytes: 65_536, mbs }];
-        refused(&|p| p.storage.deeper = deeper(f64::NAN), "storage.deeper[0].mbs is NaN");
+        let queued_reads = |mbs| vec![QueuedRead { depth: 4, bytes: 65_536, mbs }];
+        refused(
+            &|p| p.storage.queued_reads = queued_reads(f64::NAN),
+            "storage.queued_reads[0].mbs is NaN",
+        );
         refused(&|p| p.storage.reads.clear(), "storage.reads is 0");
         let near = |mbs, checksum_gbs| {
             let reads = vec![Reads { bytes: 65_536, mbs }];
-            Some(Near { reads, checksum_gbs })
+            Some(LlcReads { reads, checksum_gbs })
         };
-        refused(&|p| p.storage.near = near(-1.0, 1.0), "storage.near.reads[0].mbs is -1");
-        refused(&|p| p.storage.near = near(1.0, 0.0), "storage.near.checksum_gbs is 0");
+        refused(&|p| p.storage.llc = near(-1.0, 1.0), "storage.llc.reads[0].mbs is -1");
+        refused(&|p| p.storage.llc = near(1.0, 0.0), "storage.llc.checksum_gbs is 0");
         refused(&|p| p.compute.winograd_exposed = Some(1.5), "winograd_exposed is 1.5");
         refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes is 1");
         refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");

@@ -112,7 +112,7 @@ impl Guard<'_, '_> {
 fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     let resident = slices.reads.iter().filter(|read| read.resident);
     let arena_bytes = builder.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
-    let near = builder.costs.is_near(arena_bytes);
+    let near = builder.costs.fits_llc(arena_bytes);
     let service = builder.costs.service(near);
     let mut last: Option<(Step, i64)> = None;
     let (mut come, mut ahead, mut in_turn) = (0, 0i64, 0i64);
@@ -144,7 +144,7 @@ fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
 /// No plan takes less if each inference reads all of these bytes in the order of the steps, in
 /// whatever reads.
 fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
-    let near = builder.costs.is_near(builder.least_tables());
+    let near = builder.costs.fits_llc(builder.least_tables());
     let ns_per_byte = builder.costs.service(near).least_ns_per_byte();
     let (mut end, mut bytes, mut ns) = (0, 0, 0.0f64);
     for (index, step) in slices.steps.iter().enumerate() {

@@ -47,7 +47,7 @@ impl PackRequest {
 
     /// Bytes of arena that the shared cache holds, if a budget is larger.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
-        let bytes = self.profile.near_bytes() / PAGE * PAGE;
+        let bytes = self.profile.llc_bytes() / PAGE * PAGE;
         let is_larger = self.budgets.iter().any(|budget| *budget > bytes);
         (self.strategy.transforms() && bytes > 0 && is_larger).then_some(bytes)
     }

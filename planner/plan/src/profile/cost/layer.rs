@@ -215,8 +215,7 @@ impl Setting<'_> {
         // Weights that were read a block ago are in the cache that all share, if it holds a layer's
         // at all.
         let near_gbs = compute.near_gbs(threads);
-        let again_gbs = match 2.0 * work.panels as f64 * panel_bytes <= compute.near_bytes() as f64
-        {
+        let again_gbs = match 2.0 * work.panels as f64 * panel_bytes <= compute.llc_bytes() as f64 {
             true => near_gbs,
             false => compute.bandwidth_gbs(threads),
         };
@@ -325,7 +324,7 @@ impl LayerCost {
         let Cut { groups, made, times, portions, bands, far } = cut;
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let is_near = portions > 0.0 || f64::from(made) <= self.near_panels;
+        let fits_llc = portions > 0.0 || f64::from(made) <= self.near_panels;
         let blocks = match self.row_blocks > 0.0 {
             true => (rows * self.row_blocks * times).max(1.0),
             false => 0.0,
@@ -333,8 +332,8 @@ impl LayerCost {
         // Portions are parts of a panel, which is read once for each band.
         let (products, reads) =
             if portions > 0.0 { (portions * bands, bands) } else { (blocks, blocks) };
-        let again = if is_near { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
-        let near_ns = if is_near { reads * self.near_block_ns } else { 0.0 };
+        let again = if fits_llc { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
+        let near_ns = if fits_llc { reads * self.near_block_ns } else { 0.0 };
         let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
         let (stored_ns, again_ns) = match near {
             true => (self.panel_near_ns, self.again_near_ns),

@@ -17,7 +17,7 @@ pub(super) mod work;
 pub use bands::Outside;
 pub use class::Class;
 
-use super::{Drag, Profile, Service, Transfer};
+use super::{Contention, Profile, Service, Transfer};
 use eyelet::kernels::table::TILES;
 use eyelet::pack::Step;
 use eyelet_model::network::Network;
@@ -34,7 +34,7 @@ pub struct Costs {
     /// What loads take: into a larger arena, and into one that the cache holds that all share.
     services: [Service; 2],
     transfer: Option<Transfer>,
-    drag: Drag,
+    contention: Contention,
     cache_bytes: u64,
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
@@ -58,21 +58,21 @@ impl Costs {
             overhead_ns,
             services: [false, true].map(|near| profile.service(near)),
             transfer: profile.transfer,
-            drag: profile.drag(),
+            contention: profile.contention(),
             cache_bytes: profile.compute.cache_bytes,
-            shared_cache_bytes: profile.near_bytes(),
+            shared_cache_bytes: profile.llc_bytes(),
             near: false,
         }
     }
 
     /// The same for plans in so many bytes of arena: with weights in the cache that all share, if it holds them.
     pub fn within(mut self, budget: u64) -> Self {
-        self.near = self.is_near(budget);
+        self.near = self.fits_llc(budget);
         self
     }
 
     /// Whether the cache that all share holds so much.
-    pub fn is_near(&self, bytes: u64) -> bool {
+    pub fn fits_llc(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
     }
 
@@ -157,7 +157,7 @@ impl Costs {
 
     /// What loads of a plan take.
     pub fn service_of(&self, plan: &Plan) -> &Service {
-        self.service(self.is_near(plan.arena_bytes))
+        self.service(self.fits_llc(plan.arena_bytes))
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
@@ -166,8 +166,8 @@ impl Costs {
     }
 
     /// What computing is slowed down by, for each byte that is read meanwhile.
-    pub(super) fn drag_ns_per_byte(&self, near: bool) -> f64 {
-        self.drag.ns_per_byte(near)
+    pub(super) fn contention_ns_per_byte(&self, near: bool) -> f64 {
+        self.contention.ns_per_byte(near)
     }
 }
 

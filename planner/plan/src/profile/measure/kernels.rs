@@ -301,9 +301,9 @@ fn exposed([warm, cold]: &[Vec<Sample>; 2], compute: &Compute) -> f64 {
 /// are in the cache that all share.
 fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
     let (mut beyond, mut shorter) = (0.0, 0.0);
-    let near_bytes = compute.near_bytes() as f64;
+    let llc_bytes = compute.llc_bytes() as f64;
     let places =
-        [(cold, compute.bandwidth_gbs(1), f64::INFINITY), (warm, compute.near_gbs(1), near_bytes)];
+        [(cold, compute.bandwidth_gbs(1), f64::INFINITY), (warm, compute.near_gbs(1), llc_bytes)];
     for (samples, gbs, most) in places {
         for sample in samples {
             let bytes = sample.weights();

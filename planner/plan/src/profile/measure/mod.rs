@@ -3,7 +3,7 @@
 
 mod bench;
 mod caches;
-mod drag;
+mod contention;
 mod kernels;
 mod layers;
 pub mod speed_probe;

@@ -1,10 +1,10 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::bench::usual;
-use super::{MeasureError, drag};
+use super::{MeasureError, contention};
 use crate::cores::Cores;
 use crate::profile::fit::terms;
-use crate::profile::{Deeper, Near, Reads, Storage};
+use crate::profile::{LlcReads, QueuedRead, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
@@ -91,11 +91,12 @@ pub fn measure(
     let of = cores.read(|| rates(&mut source, memory, sizes, depth, spin_ns));
     let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
-    let near = near.map(|Rates { reads, checksum_gbs, .. }| Near { reads, checksum_gbs });
-    let Rates { reads, checksum_ns, checksum_gbs, deeper, together } = of.remove(0);
+    let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
+    let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together } = of.remove(0);
     drop(source);
-    let drag = drag::measure(kernels, &name, io, FILE_BYTES, &cores).map_err(storage)?;
-    let drag = Some(drag);
+    let contention =
+        contention::measure(kernels, &name, io, FILE_BYTES, &cores).map_err(storage)?;
+    let contention = Some(contention);
     Ok(Storage {
         io,
         depth: depth as u32,
@@ -104,9 +105,9 @@ pub fn measure(
         latency_ns: latency_ns + checksum_ns as u64,
         reads,
         checksum_gbs,
-        near,
-        drag,
-        deeper,
+        llc: near,
+        contention,
+        queued_reads,
     })
 }
 
@@ -117,7 +118,7 @@ struct Rates {
     checksum_ns: f64,
     /// and these.
     checksum_gbs: f64,
-    deeper: Vec<Deeper>,
+    queued_reads: Vec<QueuedRead>,
     together: bool,
 }
 
@@ -178,7 +179,7 @@ impl Reader<'_> {
     /// Nanoseconds of each of many reads with up to `depth` under way: from the moment that the first
     /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
     /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
-    fn deeper(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
+    fn queued_reads(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
         let Self { source, memory, from, to, spin_ns, .. } = self;
         let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
         let start = if *to + turn > all { 0 } else { *to };
@@ -232,7 +233,7 @@ impl Turns {
             }
         }
         for (depth, bytes, spent) in &mut self.deep {
-            spent.push(reader.deeper(*bytes, *depth)?);
+            spent.push(reader.queued_reads(*bytes, *depth)?);
         }
         if reader.depth > 1 {
             for (spent, ns) in self.groups.iter_mut().zip(reader.group()?) {
@@ -258,14 +259,14 @@ impl Turns {
         let alone = reads.iter().find(|read| read.bytes == GROUP_BYTES).map_or(0.0, Reads::ns);
         let [firsts, lasts] = self.groups;
         let together = !firsts.is_empty() && 2.0 * usual(firsts) > alone + usual(lasts);
-        let deeper = self.deep.into_iter().map(|(depth, bytes, spent)| {
+        let queued_reads = self.deep.into_iter().map(|(depth, bytes, spent)| {
             let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
-            Deeper { depth: depth as u32, bytes, mbs }
+            QueuedRead { depth: depth as u32, bytes, mbs }
         });
         Rates {
             checksum_ns,
             checksum_gbs: 1.0 / checksum_ns_per_byte.max(1e-6),
-            deeper: deeper.collect(),
+            queued_reads: queued_reads.collect(),
             reads,
             together,
         }

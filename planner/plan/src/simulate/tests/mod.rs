@@ -4,7 +4,7 @@ mod counters;
 
 use super::*;
 use crate::board::Board;
-use crate::profile::{Costs, Deeper, Storage, Transfer};
+use crate::profile::{Costs, QueuedRead, Storage, Transfer};
 use eyelet::storage::MAX_BEGUN;
 use eyelet_model::testing::example::Reuse;
 use proptest::prelude::*;
@@ -14,9 +14,10 @@ use rand_chacha::ChaCha8Rng;
 /// With so many reads under way, of which two take two thirds of what they do one after the other, and so many bytes.
 fn deep(mbs: f64, depth: u32, window: u64) -> Profile {
     let mut profile = Board::load("jetson-nano").unwrap().profile;
-    let deeper = Deeper { depth, bytes: 1 << 20, mbs: mbs * (1.0 + f64::from(depth - 1) / 2.0) };
+    let queued_reads =
+        QueuedRead { depth, bytes: 1 << 20, mbs: mbs * (1.0 + f64::from(depth - 1) / 2.0) };
     profile.storage = Storage::flat(1000, mbs, 1e9);
-    (profile.storage.depth, profile.storage.deeper) = (depth, vec![deeper]);
+    (profile.storage.depth, profile.storage.queued_reads) = (depth, vec![queued_reads]);
     profile.storage.window = Some(window);
     profile.compute.step_overhead_ns = 1000;
     profile.transfer = Some(Transfer { latency_ns: 500, gbs: mbs / 500.0 });

@@ -46,7 +46,7 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
                 }
             }
             // Plans for less than the budget may find the weights in the shared cache.
-            let costs = Costs::new(&changed, profile, threads).within(profile.near_bytes());
+            let costs = Costs::new(&changed, profile, threads).within(profile.llc_bytes());
             for (layer, offers) in offers.iter_mut().enumerate() {
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
                 for runs in [0].into_iter().chain(step_algorithms(&changed, &costs, layer)) {

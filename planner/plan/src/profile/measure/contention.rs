@@ -8,7 +8,7 @@
 use super::bench::{Bench, State, Weights, median};
 use super::layers::{conv, winograd};
 use crate::cores::Cores;
-use crate::profile::Drag;
+use crate::profile::Contention;
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
@@ -95,7 +95,7 @@ pub fn measure(
     io: Io,
     file_bytes: u64,
     cores: &Cores,
-) -> Result<Drag, StorageError> {
+) -> Result<Contention, StorageError> {
     let isa = kernels.isa();
     let networks = [
         conv(isa, OpKind::Conv, 7, 3, 256, 512),
@@ -150,5 +150,5 @@ pub fn measure(
         // Noise may make computing look faster beside reading; it is not.
         (of.iter().sum::<f64>() / f64::max(of.len() as f64, 1.0)).max(0.0)
     };
-    Ok(Drag { near_ns_per_byte: mean(false), far_ns_per_byte: mean(true) })
+    Ok(Contention { llc_ns_per_byte: mean(false), dram_ns_per_byte: mean(true) })
 }

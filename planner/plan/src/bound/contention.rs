@@ -18,7 +18,7 @@ use super::reading::{LARGEST, Task, least_ns_per_byte};
 use crate::profile::Profile;
 
 /// What is known of all plans in a budget.
-pub(super) struct Drag {
+pub(super) struct Contention {
     ns_per_byte: f64,
     /// `a`: bytes of a nanosecond in which nothing computes.
     waiting: f64,
@@ -28,14 +28,14 @@ pub(super) struct Drag {
     read: f64,
 }
 
-impl Drag {
+impl Contention {
     /// Of plans that the cache holds that all share (`near`), or of larger ones, which leave no
     /// more than `room` bytes to weights.
     pub(super) fn new(profile: &Profile, near: bool, room: u64, compute: f64, read: f64) -> Self {
         let service = profile.service(near);
         let busy: Task<'_> = Box::new(|bytes| service.busy_ns(bytes));
         let waiting = 1.0 / least_ns_per_byte(profile, &busy, room.clamp(1, LARGEST));
-        Self { ns_per_byte: profile.drag_ns_per_byte(near), waiting, compute, read }
+        Self { ns_per_byte: profile.contention_ns_per_byte(near), waiting, compute, read }
     }
 
     /// All computing, slowed down: what is not counted as read meanwhile is a stall.
@@ -77,10 +77,10 @@ mod tests {
     fn what_is_not_read_in_stalls_slows_down() {
         let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
         profile.storage = Storage::flat(0, 1000.0, f64::INFINITY);
-        let slows = crate::profile::Drag { near_ns_per_byte: 0.25, far_ns_per_byte: 0.5 };
-        profile.storage.drag = Some(slows);
+        let slows = crate::profile::Contention { llc_ns_per_byte: 0.25, dram_ns_per_byte: 0.5 };
+        profile.storage.contention = Some(slows);
         // A nanosecond a byte, of as many bytes as nanoseconds of computing.
-        let of = |near| Drag::new(&profile, near, 1 << 20, 1000.0, 1000.0);
+        let of = |near| Contention::new(&profile, near, 1 << 20, 1000.0, 1000.0);
         assert_eq!([of(false).all_ns(), of(true).all_ns()], [1500.0, 1250.0]);
         let is =
             |found: f64, ns: f64| assert!((found - ns).abs() < 1e-3, "{found} instead of {ns}");
