@@ -6,6 +6,7 @@ use crate::analysis::levels::{self, Effort};
 use crate::analysis::utilization::{processor, storage, utilization};
 use crate::set::file::Declared;
 use crate::set::{Assignment, TaskSet};
+use crate::volumes::plans;
 use crate::volumes::published::{self, Solution};
 use crate::volumes::search::{Freedom, least_load, search};
 use eyelet::tasks::Policy;
@@ -13,6 +14,8 @@ use eyelet::tasks::Policy;
 /// What was found for a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
+    /// The set, with the plan that was chosen for each network.
+    pub set: TaskSet,
     /// The assignment that is judged: admitted, or else the one with the least load. `None`: nothing fits the memory.
     pub assignment: Option<Assignment>,
     /// The test's result for it.
@@ -66,8 +69,9 @@ const MOST_FACTOR: f64 = 8.0;
 
 /// Judges a set.
 pub fn schedule(declared: &Declared) -> Schedule {
-    let Declared { set, chunk_sizes, .. } = declared;
-    let admitted = search(set, chunk_sizes, Freedom::Subsets);
+    let chunk_sizes = declared.chunk_sizes.as_slice();
+    let (chosen, admitted) = plans::choose(declared);
+    let set = &chosen;
     let few = set.tasks.len() <= MOST_CHANGED;
     let changes = if admitted.is_none() && few { changes(set, chunk_sizes) } else { Vec::new() };
     let assignment = admitted.or_else(|| least_load(set, chunk_sizes));
@@ -86,6 +90,7 @@ pub fn schedule(declared: &Declared) -> Schedule {
         published: if implicit { published::any(set, chunk_sizes) } else { None },
         assignment,
         changes,
+        set: chosen,
     }
 }
 

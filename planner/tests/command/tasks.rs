@@ -83,6 +83,32 @@ fn drawn_sets_are_repeatable_and_can_be_judged() {
     eyelet_in(folder.path(), &["taskgen", "--load", "1.5"]).misused(&["is not a part"]);
 }
 
+/// Two networks that do not fit together with all of their weights are planned for smaller budgets.
+#[test]
+fn models_are_planned_for_budgets_that_fit_together() {
+    let folder = folder();
+    eyelet_in(folder.path(), &["zoo", "squeezenet1_1"]).text();
+    let head = "memory = \"8MiB\"\nboard = \"raspberry-pi-4\"\n[storage]\nread = \"44MB/s\"\n";
+    let task = |name: &str, period: &str, more: &str| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nperiod = \"{period}\"\nmodel = \"squeezenet1_1.onnx\"\n{more}"
+        )
+    };
+    let judge = |first: &str, second: &str| {
+        let set = head.to_owned() + &task("a", "1s", first) + &task("b", "2s", second);
+        fs::write(folder.path().join("set.toml"), set).unwrap();
+        eyelet_in(folder.path(), &["schedule", "set.toml", "--jobs", "100", "--json"])
+    };
+    let report = judge("", "").json();
+    assert_eq!((&report["schedulable"], &report["simulated"]["misses"]), (&true.into(), &0.into()));
+    // With one plan each, as large as the memory: nothing is left for the other.
+    let one = "budgets = [\"8MiB\"]\n";
+    let alone = judge(one, one);
+    assert_eq!(alone.code, Some(1), "{}", alone.out);
+    judge("budgets = [\"64KiB\"]\n", "")
+        .fails(&["set.toml:8: model: squeezenet1_1.onnx: a budget of 64 KiB"]);
+}
+
 #[test]
 fn costs_come_from_packs_and_runs() {
     let folder = packed();

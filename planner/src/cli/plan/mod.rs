@@ -3,7 +3,7 @@
 mod pack;
 mod packed;
 
-pub use pack::{lower, pack};
+pub use pack::{least, lower, pack};
 
 use super::model::Reading;
 use super::output::Output;
@@ -12,7 +12,7 @@ use super::{Error, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
-use pack::{least, to_ms};
+use pack::to_ms;
 use std::path::PathBuf;
 use std::time::Instant;
 

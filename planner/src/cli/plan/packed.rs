@@ -57,14 +57,14 @@ pub struct Packed {
 
 /// The smallest budget that can be met.
 #[derive(Debug, Serialize)]
-pub(super) struct Least {
+pub struct Least {
     #[serde(skip)]
     pub(super) network: String,
     #[serde(skip)]
     pub(super) strategy: &'static str,
     #[serde(skip)]
     pub(super) threads: u32,
-    pub(super) min_budget_bytes: u64,
+    pub(in crate::cli) min_budget_bytes: u64,
     /// The layer that sets it, and with what.
     #[serde(rename = "min_budget_layer")]
     pub(super) layer: String,

@@ -48,14 +48,18 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut costs = |source: &Source, board: Option<&str>| match source {
         Source::Pack(path) => costs::of_pack(path, board).map_err(|error| error.to_string()),
         Source::Measured(path) => {
-            read_to_string(path).map_err(|error| error.to_string()).and_then(|json| measured(&json))
+            let json = read_to_string(path).map_err(|error| error.to_string())?;
+            measured(&json).map(|cost| vec![cost])
+        }
+        Source::Model { path, budgets } => {
+            costs::of_model(path, budgets, board, output).map_err(|error| error.to_string())
         }
     };
     let declared = parse(&args.file, &text, &mut costs).map_err(Box::new)?;
     let schedule = schedule(&declared);
-    let report = Report::new(&declared, &schedule, args.jobs);
+    let report = Report::new(&schedule, args.jobs);
     if let Some(path) = &args.report {
-        let page = report::page(&args.file, &declared, &schedule, &report);
+        let page = report::page(&args.file, &schedule, &report);
         replace(path, |file| file.write_all(page.as_bytes()))
             .map_err(|source| Error::Write { path: path.clone(), source })?;
     }

@@ -5,7 +5,6 @@ use eyelet::tasks::Policy;
 use eyelet_tasks::analysis::Verdict;
 use eyelet_tasks::draw;
 use eyelet_tasks::schedule::{Change, Schedule, What, needed_bytes, stay_bytes};
-use eyelet_tasks::set::file::Declared;
 use eyelet_tasks::set::units::{human_bytes, human_ns};
 use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Options, Outcome, simulate};
 use serde::Serialize;
@@ -85,9 +84,9 @@ struct Simulated {
 }
 
 impl Report {
-    pub fn new(declared: &Declared, schedule: &Schedule, jobs: u64) -> Self {
-        let set = &declared.set;
-        let outcome = simulated(declared, schedule, jobs, false);
+    pub fn new(schedule: &Schedule, jobs: u64) -> Self {
+        let set = &schedule.set;
+        let outcome = simulated(schedule, jobs, false);
         let assignment = schedule.assignment.as_ref();
         let tasks = assignment.map(|assignment| assignment.tasks(set));
         let task = |(k, task): (usize, &eyelet_tasks::set::Task)| TaskReport {
@@ -183,9 +182,9 @@ fn sentence<'a>(change: &Change, name: impl Fn(usize) -> &'a str) -> String {
 }
 
 /// Simulates an admitted set: all tasks at once, all times at their worst.
-fn simulated(declared: &Declared, schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
+fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
     let assignment = schedule.assignment.as_ref()?;
-    let tasks = assignment.tasks(&declared.set);
+    let tasks = assignment.tasks(&schedule.set);
     if !schedule.admitted() || tasks.len() > MOST_TASKS {
         return None;
     }
@@ -198,25 +197,25 @@ fn simulated(declared: &Declared, schedule: &Schedule, jobs: u64, trace: bool) -
         trace,
         seed: 0,
     };
-    simulate(&tasks, assignment.pool(&declared.set)?, &options).ok()
+    simulate(&tasks, assignment.pool(&schedule.set)?, &options).ok()
 }
 
 /// Jobs that are drawn.
 const DRAWN: u64 = 60;
 
 /// The report as a page, with pictures of the first jobs.
-pub fn page(file: &Path, declared: &Declared, schedule: &Schedule, report: &Report) -> String {
-    let names: Vec<String> = declared.set.tasks.iter().map(|task| task.name.clone()).collect();
+pub fn page(file: &Path, schedule: &Schedule, report: &Report) -> String {
+    let names: Vec<String> = schedule.set.tasks.iter().map(|task| task.name.clone()).collect();
     let mut pictures = Vec::new();
     if let Some((outcome, assignment)) =
-        simulated(declared, schedule, DRAWN, true).zip(schedule.assignment.as_ref())
+        simulated(schedule, DRAWN, true).zip(schedule.assignment.as_ref())
     {
         let (events, until) = (&outcome.trace, outcome.end_ns);
         pictures.push((
             "What the tasks do: loads above, steps below",
             draw::gantt(&names, events, until),
         ));
-        let (stay, memory) = (stay_bytes(&declared.set, assignment), declared.set.memory_bytes);
+        let (stay, memory) = (stay_bytes(&schedule.set, assignment), schedule.set.memory_bytes);
         let chart = draw::memory(&names, stay, assignment.chunk_bytes, memory, events, until);
         pictures.push(("Memory over time", chart));
     }

@@ -55,9 +55,11 @@ pub enum Reason {
     #[error("task {name:?} occurs twice: give each a name of its own")]
     Name { name: String },
     #[error(
-        "give a table (at least compute and bytes), or pack, or measured: {given} of these three are given"
+        "give a table (at least compute and bytes), or pack, measured or model: {given} of these four are given"
     )]
     Source { given: usize },
+    #[error("budgets are of a model: give model, or leave them out")]
+    BudgetsWithoutModel,
     #[error("it is not a finite, positive number")]
     Urgency,
     #[error("{path}: {error}", path = path.display())]

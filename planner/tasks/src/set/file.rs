@@ -17,9 +17,10 @@
 //! urgency = 2.0
 //! instances = 2
 //! compute = "20ms"                  # a table of costs, or:
-//! step = "2ms"                      # pack = "camera.pack"
-//! bytes = "120MB"                   # measured = "camera.json"
-//! swappable = "100MB"
+//! step = "2ms"                      # pack = "camera.pack", or:
+//! bytes = "120MB"                   # measured = "camera.json", or:
+//! swappable = "100MB"               # model = "camera.onnx", with or without:
+//! # budgets = ["12MiB", "48MiB"]    # what to plan the model for
 //! # streams = true                  # steps read weights: swappable bytes are room only
 //! ```
 
@@ -42,15 +43,19 @@ pub enum Source {
     Pack(PathBuf),
     /// Measured runs, as `eyelet run --json` prints them.
     Measured(PathBuf),
+    /// A model, planned for these budgets, or for some from the smallest to all that it needs.
+    Model { path: PathBuf, budgets: Vec<u64> },
 }
 
-/// Finds the costs of a task that has no table, on the board that the set names.
-pub type Costs<'a> = dyn FnMut(&Source, Option<&str>) -> Result<Cost, String> + 'a;
+/// Finds what a task without a table may cost, on the board that the set names: a cost for each plan, at least one.
+pub type Costs<'a> = dyn FnMut(&Source, Option<&str>) -> Result<Vec<Cost>, String> + 'a;
 
 /// A set as its file gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
     pub set: TaskSet,
+    /// What each task may cost instead: a cost for each of its plans, the largest first. The set has the first of them.
+    pub plans: Vec<Vec<Cost>>,
     /// Chunk sizes to choose from.
     pub chunk_sizes: Vec<u64>,
     /// The board for which models are planned.
@@ -93,6 +98,8 @@ struct TaskTable {
     streams: Option<bool>,
     pack: Option<Spanned<PathBuf>>,
     measured: Option<Spanned<PathBuf>>,
+    model: Option<Spanned<PathBuf>>,
+    budgets: Option<Vec<Spanned<String>>>,
 }
 
 /// Reads a set. `costs` finds the costs of tasks that have no table; paths are relative to the file.
@@ -112,16 +119,19 @@ pub fn parse(file: &Path, text: &str, costs: &mut Costs<'_>) -> Result<Declared,
     let storage =
         reader.storage(&read.storage, chunk_sizes.first().copied().unwrap_or(DEFAULT_CHUNKS[0]))?;
     let mut tasks: Vec<Task> = Vec::new();
+    let mut plans = Vec::new();
     let mut names = HashSet::new();
     for table in &read.task {
-        let task = reader.task(table.get_ref(), memory_bytes, read.board.as_deref(), costs)?;
+        let (task, its) =
+            reader.task(table.get_ref(), memory_bytes, read.board.as_deref(), costs)?;
         reader.add(&mut tasks, &mut names, task, table)?;
+        plans.resize(tasks.len(), its);
     }
     if tasks.is_empty() {
         return Err(reader.error(0, Reason::Tasks { tasks: 0, most: MOST_TASKS }));
     }
     let set = TaskSet { memory_bytes, storage, tasks };
-    Ok(Declared { set, chunk_sizes, board: read.board })
+    Ok(Declared { set, plans, chunk_sizes, board: read.board })
 }
 
 /// Chunk sizes that are tried where the file names none.
@@ -194,7 +204,7 @@ impl Reader<'_> {
         memory: u64,
         board: Option<&str>,
         costs: &mut Costs<'_>,
-    ) -> Result<Task, SetError> {
+    ) -> Result<(Task, Vec<Cost>), SetError> {
         let period_ns = self.time(&table.period)?;
         let deadline_ns =
             table.deadline.as_ref().map_or(Ok(period_ns), |value| self.time(value))?;
@@ -211,26 +221,40 @@ impl Reader<'_> {
         {
             return Err(self.at(value, Reason::Urgency));
         }
-        let cost = self.cost(table, board, costs)?;
-        if cost.bytes > memory {
+        let mut plans = self.costs(table, board, costs)?;
+        let least = plans.iter().map(|cost| cost.bytes).min().unwrap_or(0);
+        plans.retain(|cost| cost.bytes <= memory);
+        plans.sort_by_key(|cost| std::cmp::Reverse(cost.bytes));
+        let Some(&cost) = plans.first() else {
             let at = table.bytes.as_ref().unwrap_or(&table.name);
-            return Err(self.at(at, Reason::AloneTooLarge { bytes: cost.bytes, memory }));
-        }
+            return Err(self.at(at, Reason::AloneTooLarge { bytes: least, memory }));
+        };
         let name = table.name.get_ref().clone();
-        Ok(Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost })
+        Ok((Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost }, plans))
     }
 
-    fn cost(
+    fn costs(
         &self,
         table: &TaskTable,
         board: Option<&str>,
         costs: &mut Costs<'_>,
-    ) -> Result<Cost, SetError> {
-        let files = [
-            table.pack.as_ref().map(|path| (path, Source::Pack as fn(PathBuf) -> Source)),
-            table.measured.as_ref().map(|path| (path, Source::Measured as fn(PathBuf) -> Source)),
+    ) -> Result<Vec<Cost>, SetError> {
+        let budgets = table.budgets.iter().flatten().map(|size| self.positive(size, bytes));
+        let budgets = budgets.collect::<Result<Vec<_>, _>>()?;
+        if let Some(first) = table.budgets.iter().flatten().next().filter(|_| table.model.is_none())
+        {
+            return Err(self.at(first, Reason::BudgetsWithoutModel));
+        }
+        let model = |path| Source::Model { path, budgets: budgets.clone() };
+        let files: [(_, &dyn Fn(PathBuf) -> Source); 3] = [
+            (&table.pack, &Source::Pack),
+            (&table.measured, &Source::Measured),
+            (&table.model, &model),
         ];
-        let given: Vec<_> = files.into_iter().flatten().collect();
+        let given: Vec<_> = files
+            .iter()
+            .filter_map(|(path, source)| path.as_ref().map(|path| (path, source)))
+            .collect();
         let in_table = [&table.compute, &table.step, &table.bytes, &table.swappable]
             .into_iter()
             .any(Option::is_some);
@@ -241,7 +265,9 @@ impl Reader<'_> {
                 let found = costs(&source(full.clone()), board);
                 found.map_err(|error| self.at(path, Reason::Cost { path: full, error }))
             }
-            ([], true, Some(compute), Some(size)) => self.table(table, compute, size),
+            ([], true, Some(compute), Some(size)) => {
+                self.table(table, compute, size).map(|cost| vec![cost])
+            }
             _ => {
                 let given = given.len() + usize::from(in_table);
                 Err(self.at(&table.name, Reason::Source { given }))
