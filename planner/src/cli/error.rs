@@ -105,6 +105,8 @@ pub enum Error {
     #[error(transparent)]
     Npy(#[from] npy::Error),
     #[error(transparent)]
+    Pictures(#[from] super::run::pictures::Error),
+    #[error(transparent)]
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),

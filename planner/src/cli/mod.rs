@@ -8,6 +8,7 @@
 mod alloc;
 mod check;
 mod chunks;
+mod completions;
 mod demo;
 mod describe;
 mod error;
@@ -73,6 +74,8 @@ enum Verb {
     Chunks(chunks::Args),
     Schedule(schedule::Args),
     Taskgen(taskgen::Args),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 /// The whole command.
@@ -94,6 +97,8 @@ pub fn main() -> ExitCode {
         Verb::Chunks(args) => chunks::run(args, output),
         Verb::Schedule(args) => schedule::run(args, output),
         Verb::Taskgen(args) => taskgen::run(args, output),
+        Verb::Completions(args) => completions::completions(&args),
+        Verb::Man(args) => completions::man(args, output),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

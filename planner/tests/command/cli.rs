@@ -35,6 +35,8 @@ fn every_verb_has_help_with_an_example() {
         "gpu-chunks",
         "schedule",
         "taskgen",
+        "completions",
+        "man",
     ];
     for verb in verbs {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
@@ -45,6 +47,21 @@ fn every_verb_has_help_with_an_example() {
     assert!(text.contains("Example:"), "{text}");
     let version = eyelet_in(folder.path(), &["--version"]).text();
     assert_eq!(version.trim(), concat!("eyelet ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn shells_and_readers_are_served() {
+    let folder = folder();
+    for (shell, start) in [("bash", "_eyelet()"), ("zsh", "#compdef eyelet"), ("fish", "#")] {
+        let script = eyelet_in(folder.path(), &["completions", shell]).text();
+        assert!(script.starts_with(start) && script.contains("gpu-chunks"), "{script}");
+    }
+    let report = eyelet_in(folder.path(), &["man", "man1", "--json"]).json();
+    let pages = report["pages"].as_array().unwrap();
+    assert!(pages.len() > 10, "{pages:?}");
+    let plan = std::fs::read_to_string(folder.path().join("man1/eyelet-plan.1")).unwrap();
+    assert!(plan.contains(".TH eyelet\\-plan") || plan.contains(".TH eyelet-plan"), "{plan}");
+    assert!(plan.contains("budget"), "{plan}");
 }
 
 #[test]

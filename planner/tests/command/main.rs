@@ -9,6 +9,7 @@ mod errors;
 mod files;
 mod limits;
 mod memory;
+mod pictures;
 mod report;
 mod see;
 mod tasks;

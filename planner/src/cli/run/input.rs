@@ -15,6 +15,8 @@ pub enum Input {
     File { path: PathBuf, name: String, shape: Vec<usize> },
     /// Made-up values with this seed.
     Seeded(u64),
+    /// A picture's values, or its pixels.
+    Picture(Vec<f32>),
 }
 
 impl Input {
@@ -53,6 +55,12 @@ impl Input {
 
     fn fill_words(&self, kind: PortType, into: &mut [i32]) -> Result<(), Error> {
         match self {
+            Self::Picture(pixels) => {
+                for (word, pixel) in into.iter_mut().zip(pixels) {
+                    *word = *pixel as i32;
+                }
+                Ok(())
+            }
             Self::Seeded(seed) => {
                 let mut floats = vec![0.0; into.len()];
                 seeded(*seed, &mut floats);
@@ -75,6 +83,12 @@ impl Input {
 
     fn fill(&self, into: &mut [f32]) -> Result<(), Error> {
         match self {
+            Self::Picture(values) => {
+                for (float, value) in into.iter_mut().zip(values) {
+                    *float = *value;
+                }
+                Ok(())
+            }
             Self::Seeded(seed) => {
                 seeded(*seed, into);
                 Ok(())

@@ -12,6 +12,7 @@ mod device;
 pub(super) mod input;
 mod layers;
 mod outputs;
+pub mod pictures;
 pub(super) mod process;
 mod report;
 mod session;
@@ -44,7 +45,7 @@ use trace::Recorder;
 
 /// Runs a pack within a budget and prints time, memory, and a digest of the outputs.
 ///
-/// Inputs and outputs are .npy files of 32-bit floats in the model's own layout. Without --input the
+/// Inputs and outputs are .npy files in the model's own layout and type, or pictures. Without --input and --image the
 /// input is pseudo-random, about normally distributed, and the same in every run and on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -104,18 +105,21 @@ pub struct Args {
     speed: bool,
     #[command(flatten)]
     budgets: budgets::Budgets,
+    #[command(flatten)]
+    pictures: pictures::Options,
 }
 
 impl Args {
     /// The files that its options name; those of the outputs are known when the pack is open.
     fn files(&self) -> Files {
         let pace = self.slow_to_board.as_deref().and_then(Path::to_str);
-        Files::default()
+        let files = Files::default()
             .reads("the pack", [&self.pack])
             .reads("--input", &self.inputs)
             .reads("--profile", &self.profile)
             .reads_board("--slow-to-board", pace)
-            .writes("--trace", &self.trace)
+            .writes("--trace", &self.trace);
+        self.pictures.files(files)
     }
 
     /// Reads under way at once, at most.
@@ -143,6 +147,7 @@ const EXAMPLE: &str = "\
 Example:
   eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1
   eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json
+  eyelet run resnet152.pack --image cat.jpg --labels imagenet.txt
   eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32
   eyelet run resnet152-cuda.pack --device cuda --runs 10";
 

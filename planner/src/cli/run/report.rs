@@ -2,6 +2,7 @@
 
 use super::device::Gpu;
 use super::layers::{self, LayerTimes};
+use super::pictures::Seen;
 use crate::cli::output::{milliseconds, shape};
 use eyelet_planner::size;
 use serde::Serialize;
@@ -57,6 +58,9 @@ pub struct Report {
     pub gpu: Option<Gpu>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<LayerTimes>>,
+    /// What was found in pictures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Seen>,
 }
 
 /// How fast the processor was during the inferences.
@@ -226,6 +230,7 @@ impl fmt::Display for Report {
             let file = file.map_or(String::new(), |file| format!(", {}", file.display()));
             writeln!(f, "output       {} {}{file}", output.name, shape(&output.shape))?;
         }
+        self.pictures.iter().try_for_each(|seen| write!(f, "{seen}"))?;
         self.layers.as_deref().map_or(Ok(()), |layers| layers::table(layers, f))
     }
 }

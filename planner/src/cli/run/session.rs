@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::device::{self, Device};
 use super::input::Input;
 use super::layers::Layers;
+use super::pictures::{Seen, View};
 use super::report::{Digest, Probed, Report, Speed, Spread, Tensor};
 use super::trace::Recorder;
 use super::{Args, outputs};
@@ -88,7 +89,12 @@ impl Session<'_> {
         let skeleton = *instance.skeleton();
         let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
         let mut report = self.report(&instance, storage);
-        let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
+        let view = View::new(&args.pictures, skeleton.inputs, skeleton.outputs, name)?;
+        let inputs = match &view {
+            Some(view) => view.input().into_iter().collect(),
+            None => Input::all(&args.inputs, skeleton.inputs, name)?,
+        };
+        let given = Given { inputs, view };
         if let Some(folder) = &args.output {
             outputs::decide(folder, &mut report.outputs)?;
             let files = report.outputs.iter().filter_map(|tensor| tensor.file.as_ref());
@@ -100,10 +106,10 @@ impl Session<'_> {
         if self.gpu {
             // The processor only hands steps over.
             instance.with_loader(storage, |model| {
-                measure(model, &Inline, around, &inputs, &mut report, layers.as_mut())
+                infer(model, &Inline, around, &given, &mut report, layers.as_mut())
             })??;
         } else {
-            self.on_cores(instance, storage, &inputs, &mut report, layers.as_mut())?;
+            self.on_cores(instance, storage, &given, &mut report, layers.as_mut())?;
         }
         report.layers = layers.map(Layers::finish);
         Ok(report)
@@ -153,7 +159,7 @@ impl Session<'_> {
         &self,
         mut instance: Instance<'_>,
         storage: &mut (impl Storage + Send),
-        inputs: &[Input],
+        given: &Given<'_>,
         report: &mut Report,
         layers: Option<&mut Layers>,
     ) -> Result<(), Error> {
@@ -178,7 +184,7 @@ impl Session<'_> {
                     let _ = pin_current(*core);
                 }
                 apart.compute();
-                measure(model, workers, around, inputs, report, layers)
+                infer(model, workers, around, given, report, layers)
             })
         })???;
         apart.free();
@@ -186,7 +192,75 @@ impl Session<'_> {
     }
 }
 
-/// Runs and measures the inferences, and writes the outputs of the last one.
+/// What the inferences are of: the same inputs, or the pictures of a folder.
+struct Given<'a> {
+    inputs: Vec<Input>,
+    view: Option<View<'a>>,
+}
+
+/// Runs the inferences, and says what pictures show.
+fn infer(
+    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
+    device: &dyn eyelet::device::Device,
+    around: (&Args, Output, &Cache),
+    given: &Given<'_>,
+    report: &mut Report,
+    layers: Option<&mut Layers>,
+) -> Result<(), Error> {
+    match &given.view {
+        Some(view) if given.inputs.is_empty() => each_picture(model, device, around, view, report)?,
+        Some(view) => {
+            measure(model, device, around, &given.inputs, report, layers)?;
+            report.pictures = view.finish(model)?;
+        }
+        None => measure(model, device, around, &given.inputs, report, layers)?,
+    }
+    outputs::write(model, &report.outputs)
+}
+
+/// Runs each picture of a folder once.
+fn each_picture(
+    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
+    device: &dyn eyelet::device::Device,
+    (args, output, cache): (&Args, Output, &Cache),
+    view: &View<'_>,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let progress = Progress::count(output, "running", view.paths.len() as u64);
+    let (mut latency, mut period) = (Vec::new(), Vec::new());
+    let (mut compute, mut stall, mut digest) = (Vec::new(), Vec::new(), Digest::default());
+    for (number, path) in (1u32..).zip(&view.paths) {
+        let turn = Instant::now();
+        let (input, placement) = view.read(path)?;
+        input.write(model, 0)?;
+        let start = Instant::now();
+        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
+        model.infer(device).map_err(failed)?;
+        let ns = start.elapsed().as_nanos() as u64;
+        if number == 1 {
+            report.first_ms = milliseconds(ns);
+            cache.prove(&args.pack)?;
+        }
+        latency.push(ns);
+        compute.push(model.stats().compute_ns);
+        stall.push(model.stats().stall_ns);
+        add_outputs(model, &mut digest);
+        let seen = view.see(model, path, placement);
+        report.pictures.push(Seen { latency_ms: Some(milliseconds(ns)), ..seen });
+        period.push(turn.elapsed().as_nanos() as u64);
+        progress.set(number.into());
+    }
+    drop(progress);
+    report.runs = latency.len() as u32;
+    report.latency_ms = Spread::of(&mut latency);
+    report.period_ms = Spread::of(&mut period).median;
+    report.compute_ms = Spread::of(&mut compute).median;
+    report.stall_ms = Spread::of(&mut stall).median;
+    report.output_digest = digest.to_string();
+    Ok(view.write(None, &report.pictures)?)
+}
+
+/// Runs and measures the inferences.
 fn measure(
     model: &mut Model<'_, '_, Concurrent<'_, '_>>,
     device: &dyn eyelet::device::Device,
@@ -253,11 +327,16 @@ fn measure(
     report.stall_ms = Spread::of(&mut stall).median;
     report.speed = probe.map(|_| Speed::of(probed));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
-    outputs::write(model, &report.outputs)
+    Ok(())
 }
 
 pub(super) fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
     let mut digest = Digest::default();
+    add_outputs(model, &mut digest);
+    digest
+}
+
+fn add_outputs(model: &mut Model<'_, '_, impl Feed>, digest: &mut Digest) {
     for index in 0..model.outputs().len() {
         if let Ok(floats) = model.output(index) {
             digest.add(floats);
@@ -265,5 +344,4 @@ pub(super) fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
             digest.add(bytemuck::cast_slice(words));
         }
     }
-    digest
 }

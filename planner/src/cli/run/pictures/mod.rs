@@ -1,0 +1,306 @@
+//! Pictures in, labels or boxes out.
+
+mod boxes;
+mod labels;
+mod picture;
+mod preprocess;
+
+use super::input::Input;
+use crate::cli::files::Files;
+use boxes::{Form, Found};
+use eyelet::executor::{Feed, Model};
+use eyelet::pack::{Port, PortType};
+use eyelet_planner::replace::replace;
+use image::RgbImage;
+use labels::{Class, LabelError, Labels};
+use picture::{Layout, Picture, PictureError, Placement};
+use preprocess::{Preprocess, PreprocessError};
+use serde::Serialize;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Pictures as inputs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Pictures")]
+pub struct Options {
+    /// The input: a PNG or JPEG file. Prints the most probable classes, or what a detector has found.
+    #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
+    image: Option<PathBuf>,
+    /// Runs each PNG and JPEG file of a folder, in the order of their names.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "speed"])]
+    dir: Option<PathBuf>,
+    /// How a picture becomes an input: imagenet, yolo, raw (pixels as they are), or a file with the keys fit, crop, scale,
+    /// mean, std, order and pad. An input of integers always gets pixels.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "imagenet")]
+    preprocess: String,
+    /// Names of the classes, a line each.
+    #[arg(long, value_name = "FILE.txt")]
+    labels: Option<PathBuf>,
+    /// Classes to print.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Writes the picture of --image with the boxes that a detector has found.
+    #[arg(long, value_name = "FILE.png", requires = "image")]
+    draw: Option<PathBuf>,
+    /// Writes what was found in each picture.
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+}
+
+/// Why pictures cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    #[error(transparent)]
+    Preprocess(#[from] PreprocessError),
+    #[error(transparent)]
+    Labels(#[from] LabelError),
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} has no PNG or JPEG file", path.display())]
+    Empty { path: PathBuf },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// What was found in a picture.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seen {
+    pub file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Class>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boxes: Option<Vec<Found>>,
+}
+
+impl Options {
+    /// The files that are read and written.
+    pub fn files(&self, files: Files) -> Files {
+        files
+            .reads("--image", &self.image)
+            .reads("--labels", &self.labels)
+            .writes("--draw", &self.draw)
+            .writes("--csv", &self.csv)
+    }
+
+    /// The pictures: one, or all of a folder. None where inputs are no pictures.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, Error> {
+        let Some(folder) = &self.dir else { return Ok(self.image.iter().cloned().collect()) };
+        let failed = |source| Error::Read { path: folder.clone(), source };
+        let entries = std::fs::read_dir(folder).map_err(failed)?;
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+            if ["png", "jpg", "jpeg"].iter().any(|known| extension == *known) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        match paths.is_empty() {
+            true => Err(Error::Empty { path: folder.clone() }),
+            false => Ok(paths),
+        }
+    }
+}
+
+/// The pictures of a run, and how they are shown.
+#[derive(Debug)]
+pub struct View<'a> {
+    viewer: Viewer<'a>,
+    pub paths: Vec<PathBuf>,
+    /// The one picture that all inferences are of.
+    one: Option<(RgbImage, Picture)>,
+}
+
+impl<'a> View<'a> {
+    /// For a network with these inputs and outputs. None where inputs are no pictures.
+    pub fn new(
+        options: &'a Options,
+        inputs: &[Port],
+        outputs: &[Port],
+        name: impl Fn(&Port) -> String,
+    ) -> Result<Option<Self>, Error> {
+        let paths = options.paths()?;
+        let Some(first) = paths.first() else { return Ok(None) };
+        let viewer = Viewer::new(options, inputs, outputs, name)?;
+        let one = options.image.is_some().then(|| viewer.read(first)).transpose()?;
+        Ok(Some(Self { viewer, paths, one }))
+    }
+
+    /// The input of all inferences, if they are of one picture.
+    pub fn input(&self) -> Option<Input> {
+        self.one.as_ref().map(|(_, fitted)| Input::Picture(fitted.values.clone()))
+    }
+
+    /// A picture as an input, and where it is in it.
+    pub fn read(&self, path: &Path) -> Result<(Input, Placement), Error> {
+        let (_, Picture { values, placement }) = self.viewer.read(path)?;
+        Ok((Input::Picture(values), placement))
+    }
+
+    /// What the outputs say of the one picture, written where that was asked for.
+    pub fn finish(&self, model: &mut Model<'_, '_, impl Feed>) -> Result<Vec<Seen>, Error> {
+        let Some(((picture, fitted), path)) = self.one.as_ref().zip(self.paths.first()) else {
+            return Ok(Vec::new());
+        };
+        let seen = vec![self.see(model, path, fitted.placement)];
+        self.write(Some(picture.clone()), &seen)?;
+        Ok(seen)
+    }
+
+    /// What the outputs of the last inference say of a picture.
+    pub fn see(
+        &self,
+        model: &mut Model<'_, '_, impl Feed>,
+        path: &Path,
+        placement: Placement,
+    ) -> Seen {
+        self.viewer.see(model, path, placement)
+    }
+
+    /// Writes what was asked for: a picture with boxes, and a table.
+    pub fn write(&self, picture: Option<RgbImage>, seen: &[Seen]) -> Result<(), Error> {
+        self.viewer.write(picture, seen)
+    }
+}
+
+/// How a network's pictures are read and its outputs understood.
+#[derive(Debug)]
+struct Viewer<'a> {
+    options: &'a Options,
+    how: Preprocess,
+    layout: Layout,
+    /// Whether the input has floats, which are scaled.
+    floats: bool,
+    /// The output that is shown.
+    output: usize,
+    form: Option<Form>,
+    labels: Labels,
+}
+
+impl<'a> Viewer<'a> {
+    fn new(
+        options: &'a Options,
+        inputs: &[Port],
+        outputs: &[Port],
+        names: impl Fn(&Port) -> String,
+    ) -> Result<Self, Error> {
+        let [input] = inputs else {
+            return Err(PictureError::Inputs { inputs: inputs.len() }.into());
+        };
+        let shape = super::super::pack_file::shape_of;
+        let forms = outputs.iter().map(|port| Form::of(&shape(port)));
+        let found = forms.enumerate().find_map(|(index, form)| Some((index, form?)));
+        let classes = |port: &Port| shape(port).iter().product();
+        let count = match (&found, outputs.first()) {
+            (Some((_, form)), _) => form.classes,
+            (None, first) => first.map_or(0, classes),
+        };
+        let labels = options.labels.as_ref().map(|path| Labels::read(path, count)).transpose()?;
+        Ok(Self {
+            options,
+            how: Preprocess::find(&options.preprocess)?,
+            layout: Layout::of(&names(input), &shape(input))?,
+            floats: input.kind() == PortType::default(),
+            output: found.map_or(0, |(index, _)| index),
+            form: found.map(|(_, form)| form),
+            labels: labels.unwrap_or_default(),
+        })
+    }
+
+    /// Reads a picture and fits it to the input.
+    fn read(&self, path: &Path) -> Result<(RgbImage, Picture), Error> {
+        let picture = picture::decode(path)?;
+        let fitted = picture::fit(&picture, self.layout, &self.how, self.floats);
+        Ok((picture, fitted))
+    }
+
+    /// What the outputs of the last inference say of a picture.
+    fn see(&self, model: &mut Model<'_, '_, impl Feed>, path: &Path, placement: Placement) -> Seen {
+        let floats = model.output(self.output).unwrap_or_default();
+        let mut seen =
+            Seen { file: path.to_owned(), latency_ms: None, classes: Vec::new(), boxes: None };
+        match &self.form {
+            Some(form) => seen.boxes = Some(form.boxes(floats, placement, &self.labels)),
+            None => seen.classes = self.labels.top(floats, self.options.top),
+        }
+        seen
+    }
+
+    /// Writes what was asked for: a picture with boxes, and a table.
+    fn write(&self, picture: Option<RgbImage>, seen: &[Seen]) -> Result<(), Error> {
+        if let (Some(path), Some(mut picture)) = (&self.options.draw, picture) {
+            let found = seen.first().and_then(|seen| seen.boxes.as_deref()).unwrap_or_default();
+            boxes::draw(&mut picture, found);
+            let mut bytes = io::Cursor::new(Vec::new());
+            let encoded = picture.write_to(&mut bytes, image::ImageFormat::Png);
+            encoded
+                .map_err(io::Error::other)
+                .and_then(|()| replace(path, |file| file.write_all(bytes.get_ref())))
+                .map_err(|source| Error::Write { path: path.clone(), source })?;
+        }
+        let Some(path) = &self.options.csv else { return Ok(()) };
+        let failed = |source| Error::Write { path: path.clone(), source };
+        let text = table(seen).map_err(failed)?;
+        replace(path, |file| file.write_all(&text)).map_err(failed)
+    }
+}
+
+/// A line for each class or box.
+fn table(seen: &[Seen]) -> io::Result<Vec<u8>> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    let detects = seen.iter().any(|seen| seen.boxes.is_some());
+    let head: &[&str] = match detects {
+        true => &["file", "class", "label", "score", "left", "top", "right", "bottom"],
+        false => &["file", "rank", "class", "label", "probability"],
+    };
+    table.write_record(head)?;
+    for one in seen {
+        let file = one.file.display().to_string();
+        for (rank, Class { class, label, probability }) in (1..).zip(&one.classes) {
+            let label = label.as_deref().unwrap_or_default();
+            let rank: u32 = rank;
+            table.serialize((&file, rank, class, label, probability))?;
+        }
+        for found in one.boxes.iter().flatten() {
+            let Found { class, label, score, left, top, right, bottom } = found;
+            let label = label.as_deref().unwrap_or_default();
+            table.serialize((&file, class, label, score, left, top, right, bottom))?;
+        }
+    }
+    table.into_inner().map_err(|error| error.into_error())
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |label: &Option<String>, class: usize| {
+            label.clone().unwrap_or_else(|| format!("class {class}"))
+        };
+        write!(f, "{}", self.file.display())?;
+        if let Some(ms) = self.latency_ms {
+            write!(f, " ({ms:.2} ms)")?;
+        }
+        writeln!(f)?;
+        for Class { class, label, probability } in &self.classes {
+            writeln!(f, "  {:>6.2} %  {}", probability * 100.0, name(label, *class))?;
+        }
+        for found in self.boxes.iter().flatten() {
+            let Found { class, label, score, left, top, right, bottom } = found;
+            writeln!(
+                f,
+                "  {:>6.2} %  {}, from ({left:.0}, {top:.0}) to ({right:.0}, {bottom:.0})",
+                score * 100.0,
+                name(label, *class)
+            )?;
+        }
+        match &self.boxes {
+            Some(boxes) if boxes.is_empty() => writeln!(f, "  nothing found"),
+            _ => Ok(()),
+        }
+    }
+}
