@@ -478,8 +478,8 @@ fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
             assert!(time(&other) >= bound, "{strategy} in {budget}");
         }
         // In less, plans need more lines of each buffer than the bound counts, and whole groups' weights at once.
-        let fits_llc = time(&found) <= 1.1 * bound;
-        assert!(fits_llc || above < 4 * MIB, "{} of {bound} in {budget}", time(&found));
+        let is_near = time(&found) <= 1.1 * bound;
+        assert!(is_near || above < 4 * MIB, "{} of {bound} in {budget}", time(&found));
     }
 }
 
