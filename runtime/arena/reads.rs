@@ -12,7 +12,7 @@ use crate::storage::{InFlight, Storage, StorageError};
 /// The loads that have begun and are not yet used, in order.
 #[derive(Debug)]
 pub(crate) struct Reads<'r, 'q, 'm, 'a, S: Storage> {
-    weights: &'r Weights<'m, 'a>,
+    weights: &'r mut Weights<'m, 'a>,
     list: LoadList,
     in_flight: &'r mut InFlight<'q, S>,
 }
@@ -33,7 +33,12 @@ impl<'m, 'a> Weights<'m, 'a> {
     }
 }
 
-impl<S: Storage> Reads<'_, '_, '_, '_, S> {
+impl<'m, 'a, S: Storage> Reads<'_, '_, 'm, 'a, S> {
+    /// Waits for all loads that have begun, forgets them, and lends the allocator and the storage.
+    pub fn at_rest(&mut self) -> (&mut Weights<'m, 'a>, &mut S) {
+        (self.weights, self.in_flight.at_rest())
+    }
+
     /// Whether no load has begun that has not been [finished](Self::finish).
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
@@ -44,9 +49,19 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         self.in_flight.is_idle()
     }
 
+    /// Whether loads go on while the loader does something else.
+    pub fn goes_on(&mut self) -> bool {
+        self.in_flight.goes_on()
+    }
+
+    /// Whether the load that began first need not be waited for.
+    pub fn has_arrived(&mut self) -> bool {
+        self.in_flight.has_arrived()
+    }
+
     /// Whether load `index` may begin: not too much is in flight, and none that has begun has bytes
     /// in common with it.
-    pub fn has_room(&self, proven: &Proven<'_>, index: usize) -> bool {
+    pub fn has_room(&mut self, proven: &Proven<'_>, index: usize) -> bool {
         self.in_flight.has_room(self.weights.target(proven, self.list, index))
     }
 

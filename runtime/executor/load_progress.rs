@@ -9,13 +9,15 @@
 //! descriptor of answers and one that the step writes to, by `poll`) gained nothing that could be
 //! measured, though up to a quarter of the reads began sooner.
 
+use super::enter::enter;
 use super::load::LoadError;
 use super::observer::Event;
 use super::shared::Shared;
-use crate::arena::{Lapsing, Reads};
+use super::switch::PlanError;
+use crate::arena::{Lapsing, Reads, Weights};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::pack::PlanView;
+use crate::pack::{PlanEntry, PlanView};
 use crate::proof::Proven;
 use crate::storage::Storage;
 
@@ -78,6 +80,11 @@ pub(super) enum Polled {
 }
 
 impl<'m, 'a> LoadProgress<'m, 'a> {
+    pub fn new(shared: &'m Shared<'a>, proven: Lapsing<Proven<'a>>) -> Self {
+        let (loads, reads) = Default::default();
+        Self { shared, proven, loads, reads, waited: [None; 2], broken: None }
+    }
+
     /// Has as many loads begin as may, and returns when the first of them is there; or with what
     /// the next waits for, if there is none.
     pub fn poll<S: Storage>(
@@ -87,7 +94,9 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
     ) -> Result<Polled, LoadError> {
         let Some(proven) = self.proven.get().copied() else { return Ok(Polled::Idle) };
         let (plan, at) = (proven.plan(), self.loads);
-        let Some(load) = plan.loads.get(at.next) else { return Ok(Polled::Idle) };
+        if plan.loads.get(at.next).is_none() {
+            return Ok(Polled::Idle);
+        }
         if let Some(error) = self.broken {
             return Err(self.failed(plan, at, error));
         }
@@ -103,12 +112,68 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
             // waits for one other to begin, and no more.
             self.begin(&proven, reads, limit, 1)?;
         }
+        self.take(&proven, reads)?;
+        Ok(Polled::Loaded)
+    }
+
+    /// Has as many loads begin as may, and takes those that are there, without waiting for any. What
+    /// has failed is left to [`poll`](Self::poll).
+    pub fn look<S: Storage>(&mut self, reads: &mut Reads<'_, '_, 'm, 'a, S>) {
+        let Some(proven) = self.proven.get().copied() else { return };
+        if self.shared.accelerator().is_some() || !reads.goes_on() {
+            // A load would be waited for here, or the accelerator.
+            return;
+        }
+        loop {
+            let began = self.begin(&proven, reads, None, usize::MAX).is_ok();
+            let there = began && reads.has_arrived() && reads.oldest(0) == Some(Ok(()));
+            if !there || self.take(&proven, reads).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Compares the checksum of the load that began first, which is there, and counts it.
+    fn take<S: Storage>(
+        &mut self,
+        proven: &Proven<'_>,
+        reads: &mut Reads<'_, '_, 'm, 'a, S>,
+    ) -> Result<(), LoadError> {
+        let (plan, at) = (proven.plan(), self.loads.next);
+        let (load, number) = (plan.loads.at(at), (plan.resident.len() + at) as u32);
         self.shared.check(&load, number, self.shared.crc32c(0, reads.bytes()))?;
         reads.finish();
-        self.shared.tell(Event::LoadEnds(at.next as u32));
+        self.shared.tell(Event::LoadEnds(at as u32));
         self.loads.advance(plan);
         self.shared.loads_done.set(self.loads.count());
-        Ok(Polled::Loaded)
+        Ok(())
+    }
+
+    /// Back to the first load, when the accelerator has come to an end. The compute side waits, and
+    /// no read is in flight.
+    pub fn restart(&mut self) {
+        let Self { shared, proven, .. } = *self;
+        let broken = shared.drain().err();
+        *self = Self { broken, ..Self::new(shared, proven) };
+        shared.rewind();
+    }
+
+    /// Changes to another plan and answers whoever has asked for it, and waits without a plan. No
+    /// read is in flight.
+    pub fn switch<S: Storage>(
+        &mut self,
+        weights: &mut Weights<'_, 'a>,
+        storage: &mut S,
+        entry: &PlanEntry,
+    ) {
+        let old = core::mem::replace(&mut self.proven, Lapsing::NONE);
+        self.restart();
+        let answer = match self.broken {
+            Some(error) => Err(PlanError::Device(error)),
+            None => enter(self.shared, weights, storage, entry, old),
+        };
+        self.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
+        self.shared.answer.put(answer);
     }
 
     /// Begins reads as long as there is room and their releases permit it, `most` at most. Returns

@@ -9,11 +9,9 @@
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side
 //! that waits.
 
-use super::enter::enter;
 use super::load::LoadError;
 use super::load_progress::{LoadProgress, Polled};
 use super::shared::Shared;
-use super::switch::PlanError;
 use crate::arena::{Lapsing, LoadList, Weights};
 use crate::pack::PlanEntry;
 use crate::proof::Proven;
@@ -34,9 +32,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         weights: Weights<'m, 'a>,
         proven: Lapsing<Proven<'a>>,
     ) -> Self {
-        let (loads, reads) = Default::default();
-        let progress =
-            LoadProgress { shared, proven, loads, reads, waited: [None; 2], broken: None };
+        let progress = LoadProgress::new(shared, proven);
         Self { weights, progress }
     }
 
@@ -65,24 +61,12 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// Back to the first load, when the accelerator has come to an end. The compute side waits.
     pub(super) fn restart(&mut self) {
-        let LoadProgress { shared, proven, .. } = self.progress;
-        let broken = shared.drain().err();
-        let (loads, reads, waited) = Default::default();
-        self.progress = LoadProgress { shared, proven, loads, reads, waited, broken };
-        shared.rewind();
+        self.progress.restart();
     }
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
     pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
-        let old = core::mem::replace(&mut self.progress.proven, Lapsing::NONE);
-        self.restart();
-        let shared = self.progress.shared;
-        let answer = match self.progress.broken {
-            Some(error) => Err(PlanError::Device(error)),
-            None => enter(shared, &mut self.weights, storage, entry, old),
-        };
-        self.progress.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
-        shared.answer.put(answer);
+        self.progress.switch(&mut self.weights, storage, entry);
     }
 
     /// Loads until it has to stop: the body of a loader thread.

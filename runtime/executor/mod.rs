@@ -12,8 +12,9 @@
 //! inferences, in which it reads outputs and writes inputs, is step 0.
 //!
 //! The loader runs wherever it is convenient, with the same code: on a thread of its own
-//! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs
-//! neither threads nor an operating system.
+//! ([`Instance::with_loader`]), or inline, between the steps, which needs neither threads nor an
+//! operating system. Inline, reads go on while steps compute in a scope
+//! ([`Instance::overlapped`]); without one ([`Instance::inline`]) a step waits for all it begins.
 //!
 //! A GPU ([`Instance::open_on`]) gets its steps ahead of time. Order and counters are the same, but
 //! the counters then count what has been issued; [`Accelerator`](crate::device::Accelerator) says
@@ -41,6 +42,7 @@ mod model;
 mod observer;
 mod open;
 mod options;
+mod overlapped;
 mod preload;
 mod residents;
 mod shared;
@@ -62,6 +64,7 @@ pub use model::{Feed, InferError, Inline, Model, PortError, Progress, Stats};
 pub use observer::{Event, Observer};
 pub use open::Instance;
 pub use options::{Options, STEP_WORK};
+pub use overlapped::Overlapped;
 pub use switch::{PlanError, Switch};
 pub use times::StepTimes;
 

@@ -150,8 +150,8 @@ mod sealed {
 }
 pub(super) use sealed::Sealed;
 
-/// How the compute side gets its loads: from [`Inline`], or from `Concurrent` with a loader's
-/// thread.
+/// How the compute side gets its loads: from [`Inline`], from [`Overlapped`](super::Overlapped),
+/// or from `Concurrent` with a loader's thread.
 pub trait Feed: Sealed {
     /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
     #[doc(hidden)]
@@ -161,6 +161,10 @@ pub trait Feed: Sealed {
     /// plans with a staging ring.
     #[doc(hidden)]
     fn wait_reads(&mut self, target: u32) -> Result<(), LoadError>;
+
+    /// A step is done: takes loads that are there, and begins others, without waiting for any.
+    #[doc(hidden)]
+    fn look(&mut self) {}
 
     /// The inference has failed: returns when no load is in flight any more, and none begins before
     /// a [restart](Self::restart) or a [change of plan](Self::switch).
@@ -403,6 +407,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.position += 1;
         let last = self.position > plan.steps.len();
         self.count()?;
+        self.feed.look();
         if last {
             self.finish(proven)?;
         }

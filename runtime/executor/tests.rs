@@ -36,13 +36,17 @@ fn infer(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) -> Result<()
 
 /// All budgets, up and down; the model is passed on, as programs do.
 fn every_budget(mut model: Model<'_, '_, impl Feed>, device: &dyn Device) {
-    infer(&mut model, device).unwrap();
+    budgets(&mut model, device);
+}
+
+fn budgets(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) {
+    infer(model, device).unwrap();
     for budget in CHANGES.iter().map(|&index| BUDGETS[index]) {
         let switch = model.set_budget(budget).unwrap();
         assert!(switch.kept_bytes + switch.moved_bytes + switch.read_bytes <= 2 * PAGE);
         model.unused().fill(0xee);
         assert_eq!(model.plan().resident.len() as u64, (budget - BUDGETS[0]) / PAGE);
-        infer(&mut model, device).unwrap();
+        infer(model, device).unwrap();
     }
     model.input_mut(0).unwrap().copy_from_slice(&inputs());
     model.step(device).unwrap();
@@ -67,6 +71,62 @@ fn inline() {
         every_budget(instance.inline(&mut storage), device);
         infer(&mut instance.inline(&mut storage), device).unwrap();
     }
+}
+
+#[test]
+fn overlapped() {
+    let pack = network();
+    for (depth, questions) in [(1, 1), (3, u32::MAX), (3, 1), (2, 2)] {
+        let devices = [&Inline as &dyn Device, &Threads(THREADS as usize)];
+        let mut storage = Faulty::new(Slice(&pack), &[]).queued(depth).prompt(questions);
+        let mut arena = arena();
+        let mut instance = opened(&mut storage, &mut arena);
+        for device in devices {
+            instance.overlapped(&mut storage, |model| budgets(model, device));
+            assert_eq!(storage.under_way(), 0);
+        }
+        infer(&mut instance.inline(&mut storage), &Inline).unwrap();
+    }
+}
+
+/// The last plan streams the weights of the last layer alone, and has a place for them that no other
+/// weights have: they are read during the host's turn and the steps before.
+#[test]
+fn reads_go_on_while_steps_compute() {
+    let pack = network();
+    for (questions, waits) in [(u32::MAX, true), (2, false)] {
+        let mut storage = Faulty::new(Slice(&pack), &[]).queued(2).prompt(questions);
+        let mut arena = arena();
+        let mut instance = opened(&mut storage, &mut arena);
+        let before = storage.waited();
+        instance
+            .overlapped(&mut storage, |model| (0..3).for_each(|_| infer(model, &Inline).unwrap()));
+        // At the end there is one for an inference that does not come.
+        assert_eq!(storage.waited() - before, if waits { 4 } else { 1 });
+        // Inline each is waited for.
+        let before = storage.waited();
+        let mut model = instance.inline(&mut storage);
+        (0..3).for_each(|_| infer(&mut model, &Inline).unwrap());
+        assert_eq!(storage.waited() - before, 3);
+    }
+}
+
+#[test]
+fn a_panic_between_steps_waits_for_reads() {
+    let pack = network();
+    let mut storage = Faulty::new(Slice(&pack), &[]).queued(2);
+    let mut arena = arena();
+    let mut instance = opened(&mut storage, &mut arena);
+    let panicked = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+        instance.overlapped(&mut storage, |model| {
+            infer(model, &Inline).unwrap();
+            model.step(&Inline).unwrap();
+            panic!("midway");
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(storage.under_way(), 0);
+    instance.overlapped(&mut storage, |model| infer(model, &Inline).unwrap());
 }
 
 #[test]
@@ -135,6 +195,14 @@ fn errors_leave_the_ports_to_the_host() {
             )
         };
         assert!(errors.iter().any(io), "{errors:?}");
+        for questions in [1, u32::MAX] {
+            let mut storage = Faulty::new(Slice(&pack), &script).queued(depth).prompt(questions);
+            let small = Options { budget: BUDGETS[0], verify: true, ..options(4) };
+            let mut instance = Instance::open(&mut storage, &mut arena.0, small).unwrap();
+            let errors = instance.overlapped(&mut storage, |model| recovers(model));
+            assert!(errors.iter().any(io), "{errors:?}");
+            assert_eq!(storage.under_way(), 0);
+        }
         #[cfg(all(feature = "linux", target_os = "linux"))]
         {
             let mut storage = Faulty::new(Slice(&pack), &script).queued(depth);

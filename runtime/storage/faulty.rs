@@ -7,6 +7,8 @@
 //!
 //! With [`queued`](Faulty::queued) several reads can be in flight, as of a device that takes its
 //! time and changes the order: nothing is read before it is waited for, and then the last first.
+//! With [`prompt`](Faulty::prompt) reads are also done after a number of questions whether they are,
+//! as of a device that works while nobody waits.
 #![allow(unsafe_code)]
 
 use super::{MAX_DEPTH, ReadQueue, Storage, StorageError, read_exact};
@@ -39,6 +41,8 @@ pub struct Faulty<'a, S> {
     under_way: [Option<Read>; MAX_DEPTH],
     submitted: u64,
     most: usize,
+    questions: u32,
+    waited: u64,
 }
 
 /// A read under way.
@@ -48,6 +52,8 @@ struct Read {
     order: u64,
     offset: u64,
     into: *mut [u8],
+    /// Questions so far whether it is done.
+    asked: u32,
     result: Option<Result<(), StorageError>>,
 }
 
@@ -59,13 +65,26 @@ impl<'a, S: Storage> Faulty<'a, S> {
     /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
     pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
         let (end, under_way) = (u64::MAX, [None; MAX_DEPTH]);
-        Self { inner, script, end, attempts: 0, depth: 1, under_way, submitted: 0, most: 0 }
+        let (attempts, depth, submitted, most) = (0, 1, 0, 0);
+        let (questions, waited) = (u32::MAX, 0);
+        Self { inner, script, end, attempts, depth, under_way, submitted, most, questions, waited }
     }
 
     /// Takes `depth` reads at once, at most [`MAX_DEPTH`].
     pub fn queued(mut self, depth: usize) -> Self {
         self.depth = depth.clamp(1, MAX_DEPTH);
         self
+    }
+
+    /// Has a read done when it has been asked for the `questions`th time whether it is.
+    pub fn prompt(mut self, questions: u32) -> Self {
+        self.questions = questions;
+        self
+    }
+
+    /// Reads that were waited for before they were done.
+    pub fn waited(&self) -> u64 {
+        self.waited
     }
 
     /// The storage inside.
@@ -143,8 +162,8 @@ impl<S: Storage> Storage for Faulty<'_, S> {
     }
 }
 
-// SAFETY: bytes are written by `wait`, which first does all reads that are in flight. When the
-// storage inside panics, it has forgotten them.
+// SAFETY: bytes are written by `wait`, which first does all reads that are in flight, and by
+// `arrived`. When the storage inside panics, they have forgotten what they were doing.
 unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     fn depth(&self) -> usize {
         self.depth
@@ -153,7 +172,8 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
         let free = self.under_way.iter().take(self.depth).position(Option::is_none);
         let number = free.ok_or(StorageError::Io { errno: 11, offset })?;
-        self.under_way[number] = Some(Read { order: self.submitted, offset, into, result: None });
+        let (order, asked) = (self.submitted, 0);
+        self.under_way[number] = Some(Read { order, offset, into, asked, result: None });
         self.submitted += 1;
         let unread = self.under_way.iter().flatten().filter(|read| read.result.is_none());
         self.most = self.most.max(unread.count());
@@ -161,10 +181,24 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     }
 
     fn arrived(&mut self, number: usize) -> bool {
-        matches!(self.under_way.get(number), Some(Some(Read { result: Some(_), .. })))
+        // Put back when it is done, so that a panic leaves none.
+        let Some(mut read) = self.under_way.get_mut(number).and_then(Option::take) else {
+            return false;
+        };
+        read.asked = read.asked.saturating_add(1);
+        if read.result.is_none() && read.asked >= self.questions {
+            // SAFETY: the bytes are this read's, by the promise to `submit`, until it has been
+            // waited for.
+            read.result = Some(self.read(read.offset, unsafe { &mut *read.into }));
+        }
+        self.under_way[number] = Some(read);
+        read.result.is_some()
     }
 
     fn wait(&mut self, number: usize, _: u64) -> Result<(), StorageError> {
+        if matches!(self.under_way.get(number), Some(Some(Read { result: None, .. }))) {
+            self.waited += 1;
+        }
         // Put back when they are done, so that a panic leaves none.
         let mut all = core::mem::take(&mut self.under_way);
         while let Some((number, read)) = all

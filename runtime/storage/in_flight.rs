@@ -4,19 +4,28 @@
 //! [`InFlight`] has the storage to itself as long as any read may be in flight, and gives it back
 //! when none is. It is only lent, for the time of a call, so that it can neither be forgotten nor
 //! outlived by what it has begun: whatever the way out of that call, an error, a request or a
-//! panic, the last thing done is to wait for all reads.
+//! panic, the last thing done is to wait for all reads. In between, [`at_rest`](InFlight::at_rest)
+//! waits for them, too, and lends the storage for other things.
 //!
 //! Storage that reads one range at a time is served by the same calls; a read is then done when it
 //! has begun.
 #![allow(unsafe_code)]
 
 use super::{MAX_BEGUN, MAX_DEPTH, ReadQueue, Storage, StorageError};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use heapless::Deque;
 
 /// The reads that have begun and are not yet finished with, in order.
 #[derive(Debug)]
 pub(crate) struct InFlight<'q, S: Storage + ?Sized> {
-    source: Source<'q, S>,
+    /// The storage, as long as nothing is made of it by `source`.
+    storage: NonNull<S>,
+    /// Made of `storage` at the first use after that has been lent.
+    source: Option<Source<'q, S>>,
+    /// The most reads in flight.
+    depth: usize,
+    lifetime: PhantomData<&'q mut S>,
     /// More than can be under way: those that have arrived are looked at one by one, while others
     /// begin.
     begun: Deque<Read, MAX_BEGUN>,
@@ -44,26 +53,50 @@ enum State {
     Arrived(Result<(), StorageError>),
 }
 
-impl<S: Storage + ?Sized> InFlight<'_, S> {
+impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
     /// Calls `body` with the means to have at most `depth` reads in flight. Returns when none is in
     /// flight any more.
     pub fn lend<T>(
-        storage: &mut S,
+        storage: &'q mut S,
         depth: usize,
-        body: impl FnOnce(&mut InFlight<'_, S>) -> T,
+        body: impl FnOnce(&mut InFlight<'q, S>) -> T,
     ) -> T {
-        let several = depth > 1 && storage.queue().is_some_and(|queue| queue.depth() > 1);
-        let source = match several {
-            true => match storage.queue() {
+        let (storage, lifetime) = (NonNull::from(storage), PhantomData);
+        body(&mut InFlight { storage, source: None, depth, lifetime, begun: Deque::new() })
+    }
+
+    /// Waits for all reads, forgets what came of them, and lends the storage.
+    pub fn at_rest(&mut self) -> &mut S {
+        self.forget();
+        self.source = None;
+        // SAFETY: the storage was borrowed for `'q` by `lend`. What `source` had made of that is
+        // gone, and is not made again before the borrow of `self` that is returned ends.
+        unsafe { self.storage.as_mut() }
+    }
+
+    /// Waits for all reads, and takes them off the list.
+    fn forget(&mut self) {
+        while !self.begun.is_empty() {
+            self.finish();
+        }
+    }
+
+    /// Where reads go. Not another place before [`at_rest`](Self::at_rest).
+    fn source(&mut self) -> &mut Source<'q, S> {
+        let Self { storage, source, depth, .. } = self;
+        source.get_or_insert_with(|| {
+            // SAFETY: the storage was borrowed for `'q` by `lend`, `at_rest` has ended what it
+            // lent, and nothing else is made of it as long as `source` is there.
+            let queue = if *depth > 1 { unsafe { storage.as_mut() }.queue() } else { None };
+            match queue {
                 Some(queue) => {
-                    let most = queue.depth().min(MAX_DEPTH);
-                    Source::Queue(queue, most.min(depth))
+                    let most = queue.depth().clamp(1, MAX_DEPTH);
+                    Source::Queue(queue, most.min(*depth))
                 }
-                None => Source::Storage(storage),
-            },
-            false => Source::Storage(storage),
-        };
-        body(&mut InFlight { source, begun: Deque::new() })
+                // SAFETY: likewise. Nothing was made of it.
+                None => Source::Storage(unsafe { storage.as_mut() }),
+            }
+        })
     }
 
     /// Whether no read has begun that has not been [finished](Self::finish).
@@ -73,7 +106,18 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
 
     /// Whether the device has nothing to do, as far as is known, though it could have.
     pub fn is_idle(&self) -> bool {
-        matches!(self.source, Source::Queue(..)) && self.flying() == 0
+        matches!(self.source, Some(Source::Queue(..))) && self.flying() == 0
+    }
+
+    /// Whether reads go on while their caller does something else.
+    pub fn goes_on(&mut self) -> bool {
+        matches!(self.source(), Source::Queue(..))
+    }
+
+    /// Whether the read that began first need not be waited for.
+    pub fn has_arrived(&mut self) -> bool {
+        let Self { source, begun, .. } = self;
+        begun.front().is_some_and(|read| arrived(source, read))
     }
 
     /// Reads under way.
@@ -83,11 +127,15 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
 
     /// Whether a read into these bytes may begin: not too much is in flight, and none that has
     /// begun has bytes in common with it.
-    pub fn has_room(&self, bytes: *mut [u8]) -> bool {
-        let room = match &self.source {
+    pub fn has_room(&mut self, bytes: *mut [u8]) -> bool {
+        let depth = match self.source() {
+            Source::Storage(_) => None,
+            Source::Queue(_, depth) => Some(*depth),
+        };
+        let room = match depth {
             // What has arrived is looked at first.
-            Source::Storage(_) => self.begun.is_empty(),
-            Source::Queue(_, depth) => self.flying() < *depth && !self.begun.is_full(),
+            None => self.begun.is_empty(),
+            Some(depth) => self.flying() < depth && !self.begun.is_full(),
         };
         room && self.begun.iter().all(|read| apart(read.bytes, bytes))
     }
@@ -103,7 +151,7 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         if !self.has_room(bytes) {
             return;
         }
-        let state = match &mut self.source {
+        let state = match self.source() {
             // SAFETY: the bytes are this read's, by the caller's promise; there is no other.
             Source::Storage(storage) => {
                 State::Arrived(storage.read(offset, unsafe { &mut *bytes }))
@@ -118,7 +166,7 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         };
         if let Err(mut read) = self.begun.push_back(Read { bytes, state }) {
             // That cannot be: there was room.
-            let _ = self.source.wait(&mut read, 0);
+            let _ = wait(&mut self.source, &mut read, 0);
         }
     }
 
@@ -126,14 +174,14 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
     /// after it that have come with it are not under way any more either. Spins for so long before
     /// it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
-        let read = self.begun.front_mut()?;
-        let result = self.source.wait(read, spin_ns);
-        for read in self.begun.iter_mut().skip(1) {
-            if !self.source.has_arrived(read) {
+        let Self { source, begun, .. } = self;
+        let result = wait(source, begun.front_mut()?, spin_ns);
+        for read in begun.iter_mut().skip(1) {
+            if !arrived(source, read) {
                 break;
             }
             // Its result is kept until it is the oldest.
-            let _ = self.source.wait(read, 0);
+            let _ = wait(source, read, 0);
         }
         Some(result)
     }
@@ -157,25 +205,27 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
     }
 }
 
-impl<S: ?Sized> Source<'_, S> {
-    /// Whether a read need not be waited for.
-    fn has_arrived(&mut self, read: &Read) -> bool {
-        match (read.state, self) {
-            (State::Flying(number), Self::Queue(queue, _)) => queue.arrived(number),
-            _ => true,
-        }
+/// Whether a read need not be waited for.
+fn arrived<S: ?Sized>(source: &mut Option<Source<'_, S>>, read: &Read) -> bool {
+    match (read.state, source) {
+        (State::Flying(number), Some(Source::Queue(queue, _))) => queue.arrived(number),
+        _ => true,
     }
+}
 
-    /// Waits for a read.
-    fn wait(&mut self, read: &mut Read, spin_ns: u64) -> Result<(), StorageError> {
-        let result = match (read.state, self) {
-            (State::Flying(number), Self::Queue(queue, _)) => queue.wait(number, spin_ns),
-            (State::Flying(_), Self::Storage(_)) => Ok(()),
-            (State::Arrived(result), _) => result,
-        };
-        read.state = State::Arrived(result);
-        result
-    }
+/// Waits for a read.
+fn wait<S: ?Sized>(
+    source: &mut Option<Source<'_, S>>,
+    read: &mut Read,
+    spin_ns: u64,
+) -> Result<(), StorageError> {
+    let result = match (read.state, source) {
+        (State::Flying(number), Some(Source::Queue(queue, _))) => queue.wait(number, spin_ns),
+        (State::Flying(_), _) => Ok(()),
+        (State::Arrived(result), _) => result,
+    };
+    read.state = State::Arrived(result);
+    result
 }
 
 impl<S: ?Sized> core::fmt::Debug for Source<'_, S> {
@@ -189,9 +239,7 @@ impl<S: ?Sized> core::fmt::Debug for Source<'_, S> {
 
 impl<S: Storage + ?Sized> Drop for InFlight<'_, S> {
     fn drop(&mut self) {
-        while !self.begun.is_empty() {
-            self.finish();
-        }
+        self.forget();
     }
 }
 

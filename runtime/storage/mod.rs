@@ -148,6 +148,13 @@ pub enum StorageError {
         /// Bytes there were.
         got: u64,
     },
+    /// The device did not answer in time.
+    Stalled {
+        /// Where the read starts: bytes from the start of the storage.
+        offset: u64,
+        /// Milliseconds that a read may take.
+        limit_ms: u64,
+    },
     /// The caller's offset, length or address is not a multiple of the alignment.
     Misaligned {
         /// Where the read starts: bytes from the start of the file.
@@ -214,6 +221,11 @@ impl core::fmt::Display for StorageError {
                 f,
                 "the storage ends early: {got} of {wanted} bytes at byte {offset}; the file is \
                  truncated, copy it again"
+            ),
+            Self::Stalled { offset, limit_ms } => write!(
+                f,
+                "the storage has not answered in {limit_ms} ms to a read at byte {offset}: it hangs, or needs \
+                 more time"
             ),
             Self::Misaligned { offset, bytes, address, alignment } => write!(
                 f,
