@@ -34,6 +34,7 @@ FIRST_LANE=(
 SECOND_LANE=(
     "bits32       32-bit x86: operators, arena, pack and executor"
     "bare         bare metal without an allocator; 32-bit ARM compiles"
+    "images       firmware images of boards, booted in QEMU: the host's outputs bit for bit"
     "miri         undefined behaviour: tests in Miri, where a nightly toolchain has it"
     "arm          64-bit ARM Linux under emulation: unit tests, kernel loops, the host's outputs bit for bit"
     "c            programs in C, for this machine and for ARM under emulation"
@@ -51,6 +52,7 @@ packages() {
         bits32) echo gcc-multilib ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static llvm-19 ;;
         bare) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        images) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm ;;
         c) echo musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
     esac
 }
@@ -73,7 +75,7 @@ fake_driver() {
 section_lints() {
     cargo fmt --all --check
     local manifest
-    for manifest in fuzz tests/firmware c; do
+    for manifest in fuzz tests/firmware c boards/support $(tools/board.sh --list | sed 's|^|boards/|; s| .*||'); do
         with_locked_versions $manifest
         cargo fmt --manifest-path $manifest/Cargo.toml --check
     done
@@ -131,6 +133,15 @@ section_bare() {
         tools/cross.sh bare build --manifest-path tests/firmware/Cargo.toml
     tools/cross.sh bare32 check --no-default-features -p eyelet
     tools/cross.sh linux32 check -p eyelet
+}
+
+section_images() {
+    with_locked_versions boards/support
+    cargo test --manifest-path boards/support/Cargo.toml --target-dir target
+    local host boards
+    host=$(host_command)
+    boards=$(tools/board.sh --list)
+    while read -r board _; do EYELET_HOST=$host tools/board.sh "$board"; done <<<"$boards"
 }
 
 section_miri() { tools/miri.sh ${all:+--all}; }

@@ -1,0 +1,93 @@
+//! The board: its serial port, clock, memories, and what happens at a fault.
+
+use board_support::console::Console;
+use board_support::paint::depth;
+use board_support::rings::Rings;
+use board_support::semihosting;
+use board_support::virtio::{Disk, DiskError, Mapped, Patience};
+use core::arch::{asm, global_asm};
+use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+global_asm!(include_str!("start.s"));
+
+unsafe extern "C" {
+    static stack_bottom: u8;
+    static stack_top: u8;
+    static flash_start: u8;
+    static flash_end: u8;
+}
+
+/// The first serial port.
+pub fn console() -> Console {
+    // SAFETY: the board has one there.
+    unsafe { Console::pl011(0x0900_0000) }
+}
+
+/// The flash: what the emulator was told to put there.
+pub fn flash() -> &'static [u8] {
+    let (start, end) = (&raw const flash_start, &raw const flash_end);
+    // SAFETY: memory that nothing else is linked to, and that nobody writes.
+    unsafe { core::slice::from_raw_parts(start, end.addr() - start.addr()) }
+}
+
+/// The most bytes of stack that were in use so far.
+pub fn stack_bytes() -> usize {
+    // SAFETY: the startup painted the stack, which is in words. This core alone writes there, and
+    // not below what was in use.
+    unsafe { depth((&raw const stack_bottom).cast(), (&raw const stack_top).cast()) }
+}
+
+/// The generic timer's count.
+pub fn ticks() -> u64 {
+    let count;
+    // SAFETY: reads a register, in order.
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) count, options(nostack)) };
+    count
+}
+
+/// The timer's counts a second.
+pub fn frequency() -> u64 {
+    let frequency;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+    frequency
+}
+
+/// A clock.
+pub fn now_ns() -> u64 {
+    (u128::from(ticks()) * 1_000_000_000 / u128::from(frequency().max(1))) as u64
+}
+
+/// Counts of the timer in so many nanoseconds.
+pub fn ticks_of(ns: u64) -> u64 {
+    (u128::from(ns) * u128::from(frequency()) / 1_000_000_000) as u64
+}
+
+/// The disk, in the first place that has one. A read may take `limit_ms` milliseconds.
+pub fn disk(limit_ms: u64) -> Result<Disk<Mapped>, DiskError> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    static mut RINGS: Rings = Rings::new();
+    assert!(!TAKEN.swap(true, Ordering::Relaxed), "the disk is taken");
+    // SAFETY: this is reached once.
+    let rings = unsafe { &mut *(&raw mut RINGS) };
+    let patience = Patience { now_ns, limit_ns: limit_ms.saturating_mul(1_000_000) };
+    // SAFETY: the board has 32 places for virtio devices there, which see all of its memory.
+    let place = |index: usize| unsafe { Mapped::new(0x0a00_0000 + index * Mapped::BYTES) };
+    let index = (0..32).find(|index| place(*index).is_disk()).unwrap_or(0);
+    Disk::new(place(index), rings, patience)
+}
+
+/// Called by the vectors at what cannot be continued.
+#[unsafe(no_mangle)]
+extern "C" fn fault(esr: u64, elr: u64, far: u64, vector: u64) -> ! {
+    let out = &mut console();
+    let _ = writeln!(out, "fault: vector {vector}, ESR {esr:#x}, ELR {elr:#x}, FAR {far:#x}");
+    semihosting::exit(3)
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    let _ = writeln!(console(), "{info}");
+    semihosting::exit(4)
+}

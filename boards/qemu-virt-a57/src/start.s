@@ -1,0 +1,83 @@
+// The first instructions: floating point, exceptions, memory, and then Rust.
+//
+// QEMU enters at exception level 1 with the MMU off. Floating point comes first: compiled code
+// copies memory by NEON. The MMU comes before Rust, too: as long as it is off all memory is a
+// device's, and an access that is not aligned traps.
+
+.section .text.start, "ax"
+.global _start
+_start:
+    ldr     x0, =stack_top
+    mov     sp, x0
+    bl      enable
+
+    // Zeros where Rust expects them.
+    ldr     x0, =bss_start
+    ldr     x1, =bss_end
+0:  cmp     x0, x1
+    b.hs    1f
+    stp     xzr, xzr, [x0], #16
+    b       0b
+
+    // Paint on the stack, nothing of which is in use.
+1:  ldr     x0, =stack_bottom
+    mov     x1, sp
+    ldr     w2, =0x5afec0de
+2:  cmp     x0, x1
+    b.hs    3f
+    str     w2, [x0], #4
+    b       2b
+3:  bl      main
+    b       .
+
+// Floating point, vectors, MMU and caches of the core that calls it.
+.balign 4
+enable:
+    mov     x0, #(3 << 20)
+    msr     cpacr_el1, x0
+    ldr     x0, =vectors
+    msr     vbar_el1, x0
+    // Attributes 0: a device's; 1: normal memory, written back.
+    ldr     x0, =0xff00
+    msr     mair_el1, x0
+    // Addresses of 32 bits, pages of 4 KiB, tables in memory that is shared and cached.
+    ldr     x0, =0x80803520
+    msr     tcr_el1, x0
+    ldr     x0, =blocks
+    msr     ttbr0_el1, x0
+    tlbi    vmalle1
+    dsb     sy
+    isb
+    mrs     x0, sctlr_el1
+    ldr     x1, =0x1005
+    orr     x0, x0, x1
+    msr     sctlr_el1, x0
+    isb
+    ret
+
+// Where memory is: each address at itself, in blocks of 1 GiB. The first holds devices.
+.section .rodata.blocks, "a"
+.balign 4096
+blocks:
+    .quad   0x00000401
+    .quad   0x40000705
+    .quad   0x80000705
+    .quad   0xc0000705
+
+// What cannot be continued is printed. The number says which vector it was.
+.section .text.vectors, "ax"
+.balign 2048
+vectors:
+.set number, 0
+.rept 16
+.balign 128
+    mov     x3, #number
+    mrs     x0, esr_el1
+    mrs     x1, elr_el1
+    mrs     x2, far_el1
+    // The stack may be what is at fault.
+    ldr     x4, =stack_top
+    mov     sp, x4
+    b       fault
+.set number, number + 1
+.endr
