@@ -15,7 +15,7 @@ usage() {
     exit 2
 }
 BOARDS=(
-    "qemu-virt-a57 flash disk faults"
+    "qemu-virt-a57 flash cores disk faults"
 )
 [ $# -ge 1 ] || usage
 if [ "$1" = --list ]; then
@@ -51,8 +51,8 @@ trap 'rm -rf "$work"' EXIT
 seconds=${EYELET_BOARD_SECONDS:-300}
 
 # The pack for the board, and the digest of the host's outputs.
-plan() { # model budget
-    "$host" plan "$1" --exact --budget "$2" --board "boards/$board/board.toml" -o "$work/board.pack" --json >/dev/null
+plan() { # model budget [threads]
+    "$host" plan "$1" --exact --budget "$2" --threads "${3:-1}" --board "boards/$board/board.toml" -o "$work/board.pack" --json >/dev/null
     "$host" plan "$1" --exact --budget "$2" -o "$work/host.pack" --json >/dev/null
     "$host" run "$work/host.pack" --io buffered --json | sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'
 }
@@ -119,6 +119,11 @@ virt_a57() { # what
             digest=$(plan tests/data/digits/digits.onnx 96KiB)
             start "$emulator" "$image" flash "$digest" -- -device "$(memory_at 0x48000000)" || status=$?
             result "digits from memory" $status 0
+            ;;
+        cores)
+            digest=$(plan tests/data/digits/digits.onnx 128KiB 4)
+            start "$emulator -smp 4" "$image" cores "$digest" -- -device "$(memory_at 0x48000000)" || status=$?
+            result "digits on four cores" $status 0
             ;;
         disk)
             digest=$(plan "$(zoo squeezenet1_1)" 2MiB)

@@ -1,8 +1,9 @@
 //! Where kernels run.
 //!
 //! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`]
-//! runs the parts one after the other on the caller's thread: all that bare metal needs. On Linux,
-//! `workers` has threads that spin between layers and sleep between inferences.
+//! runs the parts one after the other on the caller's thread: all that bare metal needs. [`Cores`]
+//! are cores without an operating system. On Linux, `workers` has threads that spin between layers
+//! and sleep between inferences.
 //!
 //! A GPU is no such device: it computes by itself, and later than it is asked to. [`Accelerator`]
 //! is what the executor needs of a GPU; `cuda` implements it for NVIDIA's.
@@ -10,19 +11,25 @@
 
 #[doc(hidden)]
 pub mod accelerator;
-#[cfg(all(feature = "linux", target_os = "linux"))]
+#[cfg(target_has_atomic = "64")]
 mod claims;
+#[cfg(target_has_atomic = "64")]
+mod cores;
 #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
 pub mod cuda;
 mod error;
 pub(crate) mod float_mode;
 pub(crate) mod handoff;
+#[cfg(target_has_atomic = "64")]
+mod rounds;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod workers;
 
 pub use accelerator::{Accelerator, MemoryError};
+#[cfg(target_has_atomic = "64")]
+pub use cores::{Cores, CoresError};
 pub use error::DeviceError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use threads::ThreadError;

@@ -2,31 +2,15 @@
 //!
 //! A [`Pool`] is the memory that the threads share: a constant to put on the stack or in a
 //! `static`. [`Pool::scope`] lends [`Workers`], a [`Device`], to a closure; [`Pool::start`] gives
-//! them out for a pool that lives for ever.
-//!
-//! # How a task is divided
-//!
-//! The caller writes down where the task is, opens a *round* of claims, counts `rounds` up, and
-//! then takes part itself. Whoever is awake claims parts, first its own and then others', until
-//! there are none left. Everyone adds what they did to `finished`, and the caller returns when that
-//! has grown by `parts`. A thread that wakes up late finds nothing to claim and was not waited for:
-//! with more threads than cores, or a core taken by someone else, the others do its share.
-//!
-//! # Why the task may be borrowed
-//!
-//! A task is only called by a thread that has claimed a part of it and not yet counted it as
-//! finished. The caller does not leave [`run`](Device::run), not even unwinding, before all parts
-//! of the round are finished or have been taken back unclaimed. So every call ends before the
-//! borrow does.
+//! them out for a pool that lives for ever. How threads share a task: see [`rounds`](super::rounds).
 #![allow(unsafe_code)]
 
 use super::Device;
-use super::claims::Claims;
 pub use super::claims::MAX_THREADS;
 use super::float_mode::Ieee;
+use super::rounds::Rounds;
 use super::threads::{self, ThreadError, available_cores};
 use crate::sys::futex::Counter;
-use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -37,30 +21,12 @@ pub const SPIN_NS: u64 = 50_000;
 /// A thread without a core of its own.
 const ANY_CORE: u32 = u32::MAX;
 
-/// A task as the threads see it; see the module's text for why its borrow may be forgotten.
-type Task = *const (dyn Fn(usize, usize) + Sync);
-
-/// Words that different threads write lie on lines of their own.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Line<T>(T);
-
 /// The memory that the threads of a pool share.
 pub struct Pool {
-    /// The parts of the task under way.
-    claims: Claims,
-    /// Rounds opened so far: what idle threads wait for.
-    rounds: Line<Counter>,
-    /// Parts finished so far, of all rounds: what the caller waits for.
-    finished: Line<Counter>,
-    /// Written by the caller when no round is open.
-    task: Line<UnsafeCell<Option<Task>>>,
-    /// Somebody is in `run`.
-    busy: AtomicBool,
+    /// The tasks.
+    rounds: Rounds,
     /// The pool has threads.
     running: AtomicBool,
-    /// How many, the caller's included.
-    threads: AtomicUsize,
     /// The threads shall end.
     stop: AtomicBool,
     /// How long to spin, in nanoseconds.
@@ -74,14 +40,6 @@ pub struct Pool {
     /// Error number and core of one that could not; 0 if all could.
     refused: AtomicU64,
 }
-
-// SAFETY: everything but `task` is atomic. `task` is written by whoever holds `busy`, while no
-// round is open, and read by threads that have claimed a part, while one is: `claims` (release,
-// acquire) orders the write before those reads, `finished` (release, acquire) orders them before
-// the next write. What it points to is Sync.
-unsafe impl Sync for Pool {}
-// SAFETY: the pointer in it is only used during `run`, which borrows the pool.
-unsafe impl Send for Pool {}
 
 impl Default for Pool {
     fn default() -> Self {
@@ -99,13 +57,8 @@ impl Pool {
     /// A pool without threads.
     pub const fn new() -> Self {
         Self {
-            claims: Claims::new(),
-            rounds: Line(Counter::new()),
-            finished: Line(Counter::new()),
-            task: Line(UnsafeCell::new(None)),
-            busy: AtomicBool::new(false),
+            rounds: Rounds::new(1),
             running: AtomicBool::new(false),
-            threads: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
             spin_ns: AtomicU64::new(0),
             begun: AtomicUsize::new(0),
@@ -165,7 +118,7 @@ impl Pool {
         let room = cores.map_or_else(available_cores, distinct);
         let spin_ns = if threads > room { 0 } else { SPIN_NS };
         self.spin_ns.store(spin_ns, Ordering::Relaxed);
-        self.threads.store(threads, Ordering::Relaxed);
+        self.rounds.set_threads(threads);
         self.stop.store(false, Ordering::Relaxed);
         self.begun.store(0, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
@@ -198,62 +151,6 @@ impl Pool {
         }
         Ok(workers)
     }
-
-    /// Calls a claimed part of the task.
-    ///
-    /// # Safety
-    /// The calling thread has claimed `part` and not yet counted it as finished.
-    unsafe fn call(&self, part: usize, thread: usize) {
-        // SAFETY: as long as a claimed part is unfinished, the caller is in `run_round`: the task
-        // is there, not written, and what it points to is alive.
-        unsafe {
-            if let Some(task) = *self.task.0.get() {
-                (*task)(part, thread);
-            }
-        }
-    }
-
-    /// One round of at most [`Claims::LIMIT`] parts. The caller holds `busy`.
-    fn run_round(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        /// Ends the round, also when the task panics on the caller's thread.
-        struct Finish<'a> {
-            pool: &'a Pool,
-            target: u32,
-            own: Cell<u32>,
-        }
-        impl Drop for Finish<'_> {
-            fn drop(&mut self) {
-                let Self { pool, target, own } = self;
-                let finished = &pool.finished.0;
-                let left = pool.claims.close(pool.threads.load(Ordering::Relaxed));
-                // Nobody waits for this count but this thread itself.
-                finished.add(own.get() + left);
-                finished.wait_until(*target, pool.spin_ns.load(Ordering::Relaxed), || false);
-            }
-        }
-
-        let task: *const (dyn Fn(usize, usize) + Sync + '_) = task;
-        // SAFETY: only the lifetime changes. The pointer is followed in `call` alone, before
-        // `finish`, below, lets this function end.
-        let task = unsafe {
-            core::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), Task>(task)
-        };
-        // SAFETY: no round is open, so nobody reads it, and `busy` is held, so nobody else writes
-        // it.
-        unsafe { *self.task.0.get() = Some(task) };
-
-        let target = self.finished.0.get().wrapping_add(parts as u32);
-        let finish = Finish { pool: self, target, own: Cell::new(0) };
-        let threads = self.threads.load(Ordering::Relaxed);
-        let mut claimed = self.claims.open(parts, threads);
-        self.rounds.0.add(1);
-        while let Some(part) = claimed {
-            finish.own.set(finish.own.get() + 1);
-            // SAFETY: just claimed, and counted as finished when `finish` is dropped.
-            unsafe { self.call(part, 0) };
-            claimed = self.claims.claim(0, threads);
-        }
-    }
 }
 
 /// Number of different cores in a list.
@@ -276,23 +173,16 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
         pool.pinned.add(1);
     }
     let spin_ns = pool.spin_ns.load(Ordering::Relaxed);
-    let threads = pool.threads.load(Ordering::Relaxed);
-    let mut seen = pool.rounds.0.get();
+    let rounds = &pool.rounds;
+    let mut seen = rounds.opened().get();
     loop {
-        let mut done = 0;
-        while let Some(part) = pool.claims.claim(index, threads) {
-            // SAFETY: just claimed, and counted as finished below.
-            unsafe { pool.call(part, index) };
-            done += 1;
-        }
-        if done > 0 {
-            pool.finished.0.add(done);
-        }
+        // SAFETY: each thread of the pool has a number of its own, and the caller is 0.
+        unsafe { rounds.take_part(index) };
         let stop = || pool.stop.load(Ordering::Relaxed);
-        if !pool.rounds.0.wait_until(seen.wrapping_add(1), spin_ns, stop) {
+        if !rounds.opened().wait_until(seen.wrapping_add(1), spin_ns, stop) {
             return core::ptr::null_mut();
         }
-        seen = pool.rounds.0.get();
+        seen = rounds.opened().get();
     }
 }
 
@@ -318,7 +208,7 @@ impl core::fmt::Debug for Workers<'_> {
 
 // SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each
 // thread calls one part after the other under its own number; a caller that does all parts alone
-// has no round. `run_round` returns, and unwinds, when all parts of its round are finished or were
+// has no round. `Rounds::run` returns, and unwinds, when all parts of each round are finished or were
 // taken back.
 unsafe impl Device for Workers<'_> {
     fn threads(&self) -> usize {
@@ -326,34 +216,14 @@ unsafe impl Device for Workers<'_> {
     }
 
     fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        /// Gives the pool back, also when the task panics.
-        struct Release<'a>(&'a AtomicBool);
-        impl Drop for Release<'_> {
-            fn drop(&mut self) {
-                self.0.store(false, Ordering::Release);
-            }
-        }
-
-        let alone = parts <= 1 || self.handles.is_empty();
-        if alone || self.pool.busy.swap(true, Ordering::Acquire) {
-            return (0..parts).for_each(|part| task(part, 0));
-        }
-        let _release = Release(&self.pool.busy);
-        let limit = Claims::LIMIT;
-        for first in (0..parts).step_by(limit) {
-            let count = (parts - first).min(limit);
-            match first {
-                0 => self.pool.run_round(count, task),
-                _ => self.pool.run_round(count, &|part, thread| task(first + part, thread)),
-            }
-        }
+        self.pool.rounds.run(parts, self.pool.spin_ns.load(Ordering::Relaxed), task);
     }
 }
 
 impl Drop for Workers<'_> {
     fn drop(&mut self) {
         self.pool.stop.store(true, Ordering::Relaxed);
-        self.pool.rounds.0.wake();
+        self.pool.rounds.opened().wake();
         for handle in &self.handles {
             // SAFETY: from `spawn`, and waited for once: the device is being dropped.
             unsafe { threads::wait(*handle) };

@@ -6,7 +6,8 @@
 //! many a layer. A longer wait sleeps on a futex. Counting costs a system call only when it reaches
 //! what a sleeper waits for.
 //!
-//! Without Linux there is no sleeping: the wait spins until the count is reached.
+//! Without an operating system a 64-bit ARM core sleeps until another one signals an event. Other
+//! processors spin until the count is reached.
 
 use super::spin::Spin;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -65,8 +66,8 @@ impl Counter {
 
     /// Adds to the count and wakes whoever waits for it. For a counter with several counting sides.
     #[cfg_attr(
-        not(all(feature = "linux", target_os = "linux")),
-        allow(dead_code, reason = "only worker threads count together")
+        not(target_has_atomic = "64"),
+        allow(dead_code, reason = "only threads and cores count together")
     )]
     pub fn add(&self, more: u32) {
         let before = self.count.fetch_add(more, Ordering::AcqRel);
@@ -170,11 +171,26 @@ mod system {
 mod system {
     use core::sync::atomic::AtomicU32;
 
+    /// Sleeps until an event, which may have come before; or returns at once.
     pub(super) fn wait(_: &AtomicU32, _: u32) {
+        #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+        // SAFETY: waits, and does nothing else. An event that `wake_all` has signalled since the
+        // caller last looked makes it return at once.
+        unsafe {
+            core::arch::asm!("wfe", options(nostack, preserves_flags));
+        }
+        #[cfg(not(all(target_arch = "aarch64", target_os = "none")))]
         core::hint::spin_loop();
     }
 
-    pub(super) fn wake_all(_: &AtomicU32) {}
+    /// Signals an event to all cores, when they see what was written before.
+    pub(super) fn wake_all(_: &AtomicU32) {
+        #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+        // SAFETY: a barrier and a signal, which change no memory.
+        unsafe {
+            core::arch::asm!("dsb ish", "sev", options(nostack, preserves_flags));
+        }
+    }
 }
 
 #[cfg(test)]

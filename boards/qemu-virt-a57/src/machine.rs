@@ -2,6 +2,7 @@
 
 use board_support::console::Console;
 use board_support::paint::depth;
+use board_support::report::Report;
 use board_support::rings::Rings;
 use board_support::semihosting;
 use board_support::virtio::{Disk, DiskError, Mapped, Patience};
@@ -14,14 +15,17 @@ global_asm!(include_str!("start.s"));
 unsafe extern "C" {
     static stack_bottom: u8;
     static stack_top: u8;
+    static data_start: u8;
+    static bss_end: u8;
     static flash_start: u8;
     static flash_end: u8;
 }
 
-/// The first serial port.
-pub fn console() -> Console {
+/// What reports need.
+pub fn report() -> Report {
     // SAFETY: the board has one there.
-    unsafe { Console::pl011(0x0900_0000) }
+    let console = unsafe { Console::pl011(0x0900_0000) };
+    Report { console, ticks, frequency, now_ns }
 }
 
 /// The flash: what the emulator was told to put there.
@@ -36,6 +40,11 @@ pub fn stack_bytes() -> usize {
     // SAFETY: the startup painted the stack, which is in words. This core alone writes there, and
     // not below what was in use.
     unsafe { depth((&raw const stack_bottom).cast(), (&raw const stack_top).cast()) }
+}
+
+/// Bytes of all statics.
+pub fn data_bytes() -> usize {
+    (&raw const bss_end).addr() - (&raw const data_start).addr()
 }
 
 /// The generic timer's count.
@@ -59,11 +68,6 @@ pub fn now_ns() -> u64 {
     (u128::from(ticks()) * 1_000_000_000 / u128::from(frequency().max(1))) as u64
 }
 
-/// Counts of the timer in so many nanoseconds.
-pub fn ticks_of(ns: u64) -> u64 {
-    (u128::from(ns) * u128::from(frequency()) / 1_000_000_000) as u64
-}
-
 /// The disk, in the first place that has one. A read may take `limit_ms` milliseconds.
 pub fn disk(limit_ms: u64) -> Result<Disk<Mapped>, DiskError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -81,13 +85,13 @@ pub fn disk(limit_ms: u64) -> Result<Disk<Mapped>, DiskError> {
 /// Called by the vectors at what cannot be continued.
 #[unsafe(no_mangle)]
 extern "C" fn fault(esr: u64, elr: u64, far: u64, vector: u64) -> ! {
-    let out = &mut console();
+    let out = &mut report().console;
     let _ = writeln!(out, "fault: vector {vector}, ESR {esr:#x}, ELR {elr:#x}, FAR {far:#x}");
     semihosting::exit(3)
 }
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let _ = writeln!(console(), "{info}");
+    let _ = writeln!(report().console, "{info}");
     semihosting::exit(4)
 }

@@ -30,6 +30,14 @@ _start:
 3:  bl      main
     b       .
 
+// The other cores. The end of a stack is what they are given.
+.global secondary
+secondary:
+    mov     sp, x0
+    bl      enable
+    bl      work
+    b       .
+
 // Floating point, vectors, MMU and caches of the core that calls it.
 .balign 4
 enable:

@@ -1,10 +1,134 @@
-//! One inference, as `eyelet run` makes it: the same input, the same digest of the outputs.
+//! Inferences as `eyelet run` makes them, the same input and the same digest of the outputs, and what
+//! an image prints of them.
 
+use crate::console::Console;
+use crate::device::Clocked;
+use crate::paint::{paint, touched};
+use core::fmt::Write;
 use eyelet::device::Device;
-use eyelet::executor::{Feed, InferError, Model, Progress};
+use eyelet::executor::{Feed, Instance, Model, Options, Progress};
+use eyelet::storage::Storage;
+
+/// Why an image ends with an error. What it was has been printed.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed;
+
+/// What reports need of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// A serial port.
+    pub console: Console,
+    /// A count that goes up at a fixed rate.
+    pub ticks: fn() -> u64,
+    /// Counts a second.
+    pub frequency: fn() -> u64,
+    /// The same in nanoseconds.
+    pub now_ns: fn() -> u64,
+}
+
+/// What an image has found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Findings {
+    /// Of the outputs.
+    pub digest: u64,
+    /// Bytes of the arena that were written to.
+    pub touched: usize,
+}
+
+impl Report {
+    /// Prints an error.
+    pub fn failed(&mut self, error: impl core::fmt::Display) -> Failed {
+        let _ = writeln!(self.console, "error: {error}");
+        Failed
+    }
+
+    /// Opens a pack in an arena that is painted before, and prints what it needs.
+    pub fn opened<S: Storage>(
+        &mut self,
+        storage: &mut S,
+        arena: &mut [u8],
+        threads: u32,
+        body: impl FnOnce(&mut Self, &mut Instance<'_>, &mut S) -> Result<u64, Failed>,
+    ) -> Result<Findings, Failed> {
+        paint(arena);
+        let digest = {
+            let options = Options { threads, ..Options::default() };
+            let instance = Instance::open(storage, &mut *arena, options);
+            let mut instance = instance.map_err(|error| self.failed(error))?;
+            let entry = instance.entry();
+            let _ = writeln!(self.console, "budget       {} bytes", entry.budget);
+            let _ = writeln!(self.console, "plan         {} bytes of arena", entry.arena_bytes);
+            body(self, &mut instance, storage)?
+        };
+        let touched = touched(arena);
+        let _ = writeln!(self.console, "touched      {touched} bytes of arena");
+        Ok(Findings { digest, touched })
+    }
+
+    /// Computes one inference step by step, and prints its times: the digest, and how many ticks were
+    /// spent computing. `between` is called after each step: here firmware kicks its watchdog.
+    pub fn infer(
+        &mut self,
+        model: &mut Model<'_, '_, impl Feed>,
+        device: &impl Device,
+        what: &str,
+        mut between: impl FnMut(),
+    ) -> Result<(u64, u64), Failed> {
+        let device = &Clocked { device, now_ns: self.now_ns };
+        write_inputs(model);
+        let start = (self.ticks)();
+        while model.step(device).map_err(|error| self.failed(error))? == Progress::Running {
+            between();
+        }
+        let ticks = (self.ticks)().wrapping_sub(start);
+        let [compute, wait] =
+            [model.stats().compute_ns, model.stats().stall_ns].map(|ns| self.ticks_of(ns));
+        let _ = writeln!(
+            self.console,
+            "{what:<12} {ticks} ticks of {} Hz: {compute} computing, {wait} waiting for weights",
+            (self.frequency)()
+        );
+        Ok((digest(model), compute))
+    }
+
+    /// Counts in so many nanoseconds.
+    pub fn ticks_of(&self, ns: u64) -> u64 {
+        (u128::from(ns) * u128::from((self.frequency)()) / 1_000_000_000) as u64
+    }
+
+    /// Prints the digest and the memory that was in use, and returns the status of the image: 0 where
+    /// the digest is the host's, and the memory within its limit, if there is one. `others` are bytes
+    /// of memory besides stack and arena.
+    pub fn status(
+        &mut self,
+        found: Result<Findings, Failed>,
+        expected: &str,
+        [stack, others]: [usize; 2],
+        limit: Option<usize>,
+    ) -> u8 {
+        let out = &mut self.console;
+        let _ = writeln!(out, "stack        {stack} bytes");
+        let Ok(Findings { digest, touched }) = found else { return 1 };
+        let ram = touched + stack + others;
+        let _ = writeln!(out, "memory       {ram} bytes, {others} of them other data");
+        let _ = writeln!(out, "digest       {digest:016x}");
+        if u64::from_str_radix(expected, 16) != Ok(digest) {
+            let _ = writeln!(out, "error: the host's digest is {expected:?}");
+            return 1;
+        }
+        if let Some(limit) = limit.filter(|limit| ram > *limit) {
+            let _ = writeln!(
+                out,
+                "error: {ram} bytes of memory were in use, at most {limit} should be"
+            );
+            return 1;
+        }
+        0
+    }
+}
 
 /// Writes the values that `eyelet run` makes up where it is given no input.
-pub fn write_inputs(model: &mut Model<'_, '_, impl Feed>) {
+fn write_inputs(model: &mut Model<'_, '_, impl Feed>) {
     for index in 0..model.inputs().len() {
         if let Ok(floats) = model.input_mut(index) {
             seeded(index as u64, floats);
@@ -12,21 +136,8 @@ pub fn write_inputs(model: &mut Model<'_, '_, impl Feed>) {
     }
 }
 
-/// Computes an inference step by step. `between` is called after each step: here firmware kicks its
-/// watchdog.
-pub fn infer(
-    model: &mut Model<'_, '_, impl Feed>,
-    device: &dyn Device,
-    mut between: impl FnMut(),
-) -> Result<(), InferError> {
-    while model.step(device)? == Progress::Running {
-        between();
-    }
-    Ok(())
-}
-
 /// The digest of all outputs that `eyelet run` prints: FNV-1a, 64 bits, of the floats' bytes.
-pub fn digest(model: &mut Model<'_, '_, impl Feed>) -> u64 {
+fn digest(model: &mut Model<'_, '_, impl Feed>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for index in 0..model.outputs().len() {
         for byte in model.output(index).unwrap_or(&[]).iter().flat_map(|x| x.to_le_bytes()) {
