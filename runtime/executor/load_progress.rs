@@ -9,15 +9,13 @@
 //! descriptor of answers and one that the step writes to, by `poll`) gained nothing that could be
 //! measured, though up to a quarter of the reads began sooner.
 
-use super::enter::enter;
 use super::load::LoadError;
 use super::observer::Event;
 use super::shared::Shared;
-use super::switch::PlanError;
-use crate::arena::{Lapsing, Reads, Weights};
+use crate::arena::{Lapsing, Reads};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::pack::{PlanEntry, PlanView};
+use crate::pack::PlanView;
 use crate::proof::Proven;
 use crate::storage::Storage;
 
@@ -156,24 +154,6 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         let broken = shared.drain().err();
         *self = Self { broken, ..Self::new(shared, proven) };
         shared.rewind();
-    }
-
-    /// Changes to another plan and answers whoever has asked for it, and waits without a plan. No
-    /// read is in flight.
-    pub fn switch<S: Storage>(
-        &mut self,
-        weights: &mut Weights<'_, 'a>,
-        storage: &mut S,
-        entry: &PlanEntry,
-    ) {
-        let old = core::mem::replace(&mut self.proven, Lapsing::NONE);
-        self.restart();
-        let answer = match self.broken {
-            Some(error) => Err(PlanError::Device(error)),
-            None => enter(self.shared, weights, storage, entry, old),
-        };
-        self.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
-        self.shared.answer.put(answer);
     }
 
     /// Begins reads as long as there is room and their releases permit it, `most` at most. Returns

@@ -9,9 +9,11 @@
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side
 //! that waits.
 
+use super::enter::enter;
 use super::load::LoadError;
 use super::load_progress::{LoadProgress, Polled};
 use super::shared::Shared;
+use super::switch::PlanError;
 use crate::arena::{Lapsing, LoadList, Weights};
 use crate::pack::PlanEntry;
 use crate::proof::Proven;
@@ -66,7 +68,7 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
     pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
-        self.progress.switch(&mut self.weights, storage, entry);
+        switch(&mut self.progress, &mut self.weights, storage, entry);
     }
 
     /// Loads until it has to stop: the body of a loader thread.
@@ -114,4 +116,22 @@ impl<'m, 'a> Loader<'m, 'a> {
             }
         }
     }
+}
+
+/// Changes to another plan and answers whoever has asked for it, and waits without a plan. No read is
+/// in flight.
+pub(super) fn switch<'a, S: Storage>(
+    progress: &mut LoadProgress<'_, 'a>,
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    entry: &PlanEntry,
+) {
+    let old = core::mem::replace(&mut progress.proven, Lapsing::NONE);
+    progress.restart();
+    let answer = match progress.broken {
+        Some(error) => Err(PlanError::Device(error)),
+        None => enter(progress.shared, weights, storage, entry, old),
+    };
+    progress.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
+    progress.shared.answer.put(answer);
 }

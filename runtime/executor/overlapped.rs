@@ -11,6 +11,7 @@
 
 use super::load::LoadError;
 use super::load_progress::{LoadProgress, Polled};
+use super::loader::switch;
 use super::model::{Feed, Model, Sealed};
 use super::open::Instance;
 use crate::arena::{LoadList, Reads};
@@ -112,7 +113,7 @@ impl<S: Storage> Feed for Scope<'_, '_, '_, '_, '_, S> {
 
     fn switch(&mut self, entry: &PlanEntry) {
         let (weights, storage) = self.reads.at_rest();
-        self.progress.switch(weights, storage, entry);
+        switch(&mut self.progress, weights, storage, entry);
     }
 }
 
