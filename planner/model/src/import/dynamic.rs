@@ -1,6 +1,6 @@
 //! Inputs whose shapes are not fixed, and what its user can do about them.
 
-use super::onnx::{Dimension, ValueInfoProto};
+use super::onnx::{Dimension, DimensionProto, ValueInfoProto};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -33,13 +33,22 @@ impl fmt::Display for Dim {
 /// The dimensions of an input; none if it has no shape.
 pub(super) fn dims_of(input: &ValueInfoProto) -> Option<Vec<Dim>> {
     let tensor = input.r#type.as_ref()?.tensor_type.as_ref()?;
-    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
-        Some(Dimension::Value(extent)) if *extent > 0 => Dim::Fixed(*extent as usize),
-        Some(Dimension::Param(name)) if !name.is_empty() => Dim::Named(name.clone()),
+    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match (&dim.value, name_of(dim)) {
+        (_, Some(name)) => Dim::Named(name.into()),
+        (Some(Dimension::Value(extent)), _) if *extent > 0 => Dim::Fixed(*extent as usize),
         // Some exporters write 0 or -1.
         _ => Dim::Unnamed,
     });
     Some(dims.collect())
+}
+
+/// The name of an open dimension, which has one extent in all inputs. Paddle's exporter writes `?` for any dimension
+/// that is open: that names none.
+pub(super) fn name_of(dim: &DimensionProto) -> Option<&str> {
+    match &dim.value {
+        Some(Dimension::Param(name)) if !name.is_empty() && name != "?" => Some(name),
+        _ => None,
+    }
 }
 
 /// The shape of an input, if it is fixed.

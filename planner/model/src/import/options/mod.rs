@@ -5,7 +5,7 @@
 mod until;
 
 use super::array::elements;
-use super::dynamic::{Dim, dims_of};
+use super::dynamic::{Dim, dims_of, name_of};
 use super::memory::{Allowance, IMPORT_MEMORY, OverMemory};
 use super::onnx::{
     DataType, Dimension, DimensionProto, GraphProto, TensorProto, TensorShapeProto, TypeProto,
@@ -150,9 +150,7 @@ impl Options {
         }
         self.check_dims(graph)?;
         for dim in graph.input.iter_mut().flat_map(dims_mut) {
-            if let Some(Dimension::Param(name)) = &dim.value
-                && let Some(&extent) = bound.get(name)
-            {
+            if let Some(&extent) = name_of(dim).and_then(|name| bound.get(name)) {
                 dim.value = Some(Dimension::Value(extent as i64));
             }
         }
@@ -246,7 +244,7 @@ fn set_shape(input: &mut ValueInfoProto, shape: &[usize]) {
     let dims = &mut tensor.shape.get_or_insert_with(TensorShapeProto::default).dim;
     dims.resize(shape.len(), DimensionProto::default());
     for (dim, &extent) in dims.iter_mut().zip(shape) {
-        if !matches!(&dim.value, Some(Dimension::Param(name)) if !name.is_empty()) {
+        if name_of(dim).is_none() {
             dim.value = Some(Dimension::Value(extent as i64));
         }
     }

@@ -90,6 +90,21 @@ fn an_open_dimension_is_an_error_with_the_options_that_fix_it() {
     assert_eq!(shapes(&read(&unnamed, given).unwrap())[2], [5, 3]);
 }
 
+/// Paddle's exporter calls all open dimensions `?`.
+#[test]
+fn a_question_mark_names_no_dimension() {
+    let mut model = Model::new(13).node("Relu", "x", "y", vec![]).output("y");
+    let dims = vec![dimension(1), named("?"), named("?")];
+    model.graph().input.push(port("x", DataType::Float, dims));
+    let graph = read(&model, |all| all.shapes = vec![("x".into(), vec![1, 48, 192])]).unwrap();
+    assert_eq!(graph.values[graph.inputs[0]].shape, [1, 48, 192]);
+    says(read(&model, |_| {}), &["`x` [1, ?, ?]", "--shape x=1,"]);
+    says(
+        read(&model, |all| all.dims = vec![dim("?", 2)]),
+        &["no dimension of an input has a name"],
+    );
+}
+
 #[test]
 fn options_that_do_not_fit_are_errors() {
     let model = model();
