@@ -56,7 +56,17 @@ pub(super) fn translate(
         | "Slice" | "Expand" | "Pad" | "Tile" | "DepthToSpace" | "SpaceToDepth" => {
             Some(moved(cx, other)?)
         }
-        "Gather" if matches!(cx.input(0, "data")?, Operand::Whole(..)) => Some(moved(cx, other)?),
+        "Gather" | "GatherElements" | "GatherND" | "Compress" | "ReverseSequence"
+            if matches!(cx.input(0, "data")?, Operand::Whole(..)) =>
+        {
+            Some(moved(cx, other)?)
+        }
+        "Scatter" | "ScatterElements" | "ScatterND"
+            if !is_float(cx.input(0, "data")?.kind())
+                && matches!(cx.attributes().string("reduction")?, None | Some("none")) =>
+        {
+            Some(moved(cx, other)?)
+        }
         _ => None,
     })
 }
@@ -90,11 +100,14 @@ pub(super) fn to_floats(
 /// Operators that move elements, as if these were floats.
 fn moved(cx: &mut Context<'_, '_>, other: Translate) -> Translated {
     let pads = cx.proto.op_type == "Pad";
-    let joins = cx.proto.op_type == "Concat";
     let kind = cx.input(0, "data")?.kind();
-    let count = if joins { cx.inputs.len() } else { 1 };
+    let moving: Vec<usize> = match cx.proto.op_type.as_str() {
+        "Concat" => (0..cx.inputs.len()).collect(),
+        "Scatter" | "ScatterElements" | "ScatterND" => vec![0, 2],
+        _ => vec![0],
+    };
     let mut values = vec![];
-    for index in 0..count {
+    for index in moving {
         let operand = cx.input(index, "data")?;
         if operand.kind() != kind {
             return Err(NodeProblem::mixed(kind, operand.kind()));

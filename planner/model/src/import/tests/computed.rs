@@ -26,6 +26,25 @@ fn what_constant_indices_choose() {
 }
 
 #[test]
+fn constant_indices_choose_integers_that_flow() {
+    let of_words = |operator: &str, inputs: &str, attributes, indices| {
+        let cast = |kind| vec![int("to", kind as i64)];
+        let model = Model::new(18).input("x", &[2, 3]).initializer(indices);
+        let model = model.node("Cast", "x", "w", cast(DataType::Int32));
+        let model = model.node("Add", "w w", "u", vec![]).node(operator, inputs, "z", attributes);
+        made(&model.node("Cast", "z", "y", cast(DataType::Float)).output("y"))
+    };
+    let indices = || integer_tensor("i", &[2, 2], &[1, 2, 0, 0]);
+    assert_eq!(of_words("GatherND", "w i", vec![], indices()), (vec![6.0, 1.0], vec![2]));
+    let axis = || vec![int("axis", 1)];
+    let (values, shape) = of_words("GatherElements", "w i", axis(), indices());
+    assert_eq!((values, shape), (vec![2.0, 3.0, 4.0, 4.0], vec![2, 2]));
+    let places = integer_tensor("i", &[2, 3], &[2, 1, 0, 0, 1, 2]);
+    let (values, _) = of_words("ScatterElements", "w i u", axis(), places);
+    assert_eq!(values, [6.0, 4.0, 2.0, 8.0, 10.0, 12.0]);
+}
+
+#[test]
 fn repetitions_triangles_and_running_sums() {
     let tile = single(13, "Tile", &[2, 2], "x r", vec![]).list("r", &[2, 3]);
     let row = |a: f64, b: f64| [a, b, a, b, a, b];
