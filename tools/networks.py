@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plans every network of the zoo and writes the table of docs/networks.md.
+"""Plans every network of the zoo and writes its section of docs/networks.md.
 
     tools/networks.py                      prints the table, by target/debug/eyelet
-    tools/networks.py --write              writes docs/networks.md
+    tools/networks.py --write              writes the section
     tools/networks.py --only vgg19 gpt2    some of the networks
 
 Networks are made one after the other in a folder that is removed: the largest takes a gigabyte. Plans are for a named
@@ -22,8 +22,13 @@ MIB = 1 << 20
 # More than any network has with all of its weights resident, in multiples of the weights and beyond.
 ROOM = 8 << 30
 
-HEAD = """# Networks
+PREFACE = """# Networks
 
+Networks that are known to work: those of the [zoo](#the-zoo), and [networks from elsewhere](#networks-from-elsewhere).
+"""
+
+TITLE = "The zoo"
+HEAD = """
 The zoo's networks have random weights and the shapes of published ones: torchvision's, GPT-2, keyword spotting,
 detectors. `eyelet zoo NAME` writes one. Those of Darknet are a description and a file of weights.
 
@@ -45,6 +50,18 @@ def call(command, *args, folder=None):
     if done.returncode:
         sys.exit(f"{' '.join(map(str, args))}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def replace_section(page, title, text):
+    """Gives the section of a page with this title this text, and makes page and section where they are missing."""
+    before = page.read_text() if page.exists() else PREFACE
+    heading = f"\n## {title}\n"
+    start = before.find(heading)
+    if start < 0:
+        page.write_text(before + heading + text)
+        return
+    end = before.find("\n## ", start + len(heading))
+    page.write_text(before[:start] + heading + text + (before[end:] if end >= 0 else ""))
 
 
 def row(command, board, network, folder):
@@ -91,7 +108,7 @@ def main():
             lines.append(row(command, args.board, network, folder))
         print(lines[-1], flush=True)
     if args.write:
-        PAGE.write_text(HEAD.format(board=args.board) + "\n".join(lines) + "\n" + TAIL)
+        replace_section(PAGE, TITLE, HEAD.format(board=args.board) + "\n".join(lines) + "\n" + TAIL)
 
 
 if __name__ == "__main__":
