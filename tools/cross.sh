@@ -2,6 +2,7 @@
 # Runs cargo for a target other than this machine's, installing what that needs.
 #
 #   tools/cross.sh linux test -p eyelet               64-bit ARM Linux, run under qemu-user
+#   tools/cross.sh musl build --release -p eyelet-planner --bin eyelet   the same, static: runs on any board
 #   tools/cross.sh bare build --no-default-features   64-bit ARM without an operating system
 #   tools/cross.sh linux32 check -p eyelet            32-bit ARM Linux; `check` only, with rustup only
 #   tools/cross.sh bare32 check --no-default-features 32-bit ARM without an operating system; likewise
@@ -14,12 +15,13 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 
 usage() {
-    echo "usage: tools/cross.sh linux|bare|linux32|bare32 CARGO-ARGUMENTS" >&2
+    echo "usage: tools/cross.sh linux|musl|bare|linux32|bare32 CARGO-ARGUMENTS" >&2
     exit 2
 }
 [ $# -ge 2 ] || usage
 case "$1" in
     linux) target=aarch64-unknown-linux-gnu ;;
+    musl) target=aarch64-unknown-linux-musl ;;
     bare) target=aarch64-unknown-none ;;
     linux32) target=armv7-unknown-linux-gnueabihf ;;
     bare32) target=armv7a-none-eabi ;;
@@ -47,11 +49,17 @@ from_rustup() {
 }
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+# The kernels need headers of the compiler's own only; Rust brings musl and a linker.
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+export CC_aarch64_unknown_linux_musl=${CC_aarch64_unknown_linux_musl:-aarch64-linux-gnu-gcc}
 export CC_aarch64_unknown_none=${CC_aarch64_unknown_none:-aarch64-linux-gnu-gcc}
 flags=(--target "$target")
 if from_rustup; then
     cargo=cargo
     flags+=(--target-dir "$root/target/cross")
+elif [ "$kind" = musl ]; then
+    echo "tools/cross.sh: rustup cannot fetch $target, and Debian does not have it" >&2
+    exit 1
 elif [[ "$kind" == *32 ]]; then
     echo "tools/cross.sh: rustup cannot fetch $target: not checked" >&2
     exit 0
