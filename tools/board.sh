@@ -16,6 +16,8 @@ usage() {
 }
 BOARDS=(
     "qemu-virt-a57 flash cores disk faults"
+    "qemu-virt-a15 flash"
+    "mps3-an547 digits ds_cnn"
 )
 [ $# -ge 1 ] || usage
 if [ "$1" = --list ]; then
@@ -53,7 +55,8 @@ seconds=${EYELET_BOARD_SECONDS:-300}
 # The pack for the board, and the digest of the host's outputs.
 plan() { # model budget [threads]
     "$host" plan "$1" --exact --budget "$2" --threads "${3:-1}" --board "boards/$board/board.toml" -o "$work/board.pack" --json >/dev/null
-    "$host" plan "$1" --exact --budget "$2" -o "$work/host.pack" --json >/dev/null
+    # Results are the same in every budget.
+    "$host" plan "$1" --exact --budget 64MiB -o "$work/host.pack" --json >/dev/null
     "$host" run "$work/host.pack" --io buffered --json | sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'
 }
 
@@ -81,7 +84,7 @@ start() { # emulator image, words of its command line, -- arguments
     done
     [ $# = 0 ] || shift
     # $emulator is a command with arguments.
-    timeout "$seconds" $emulator -nographic -nic none -semihosting-config "enable=on,target=native,$words" "$@" \
+    timeout "$seconds" $emulator -nographic -semihosting-config "enable=on,target=native,$words" "$@" \
         -kernel "$image" </dev/null | tr -d '\r'
     return "${PIPESTATUS[0]}"
 }
@@ -113,7 +116,7 @@ fault() { # what error milliseconds, arguments
 }
 
 virt_a57() { # what
-    local status=0 emulator="qemu-system-aarch64 -M virt -cpu cortex-a57 -m 256" digest
+    local status=0 emulator="qemu-system-aarch64 -M virt -cpu cortex-a57 -m 256 -nic none" digest
     case $1 in
         flash)
             digest=$(plan tests/data/digits/digits.onnx 96KiB)
@@ -142,11 +145,38 @@ virt_a57() { # what
     esac
 }
 
+virt_a15() { # what
+    local status=0 digest
+    digest=$(plan tests/data/digits/digits.onnx 96KiB)
+    start "qemu-system-arm -M virt -cpu cortex-a15 -m 256 -nic none" "$image" flash "$digest" -- \
+        -device "$(memory_at 0x48000000)" || status=$?
+    result "digits from memory, on 32 bits" $status 0
+}
+
+mps3() { # what
+    local status=0 digest limit
+    case $1 in
+        digits) digest=$(plan tests/data/digits/digits.onnx 36KiB) limit=64 ;;
+        ds_cnn) digest=$(plan "$(zoo ds_cnn)" 96KiB) limit=128 ;;
+    esac
+    start "qemu-system-arm -M mps3-an547" "$image" flash "$digest" $((limit << 10)) -- \
+        -device "$(memory_at 0x01000000)" || status=$?
+    result "$1 from memory, in $limit KiB" $status 0
+}
+
 command -v qemu-system-aarch64 >/dev/null || tools/apt.sh qemu-system-arm
 case $board in
     qemu-virt-a57)
         image=$(image bare)
         for what in "$@"; do virt_a57 "$what"; done
+        ;;
+    qemu-virt-a15)
+        image=$(image bare32)
+        for what in "$@"; do virt_a15 "$what"; done
+        ;;
+    mps3-an547)
+        image=$(image thumb)
+        for what in "$@"; do mps3 "$what"; done
         ;;
 esac
 exit $failed

@@ -5,7 +5,8 @@
 #   tools/cross.sh musl build --release -p eyelet-planner --bin eyelet   the same, static: runs on any board
 #   tools/cross.sh bare build --no-default-features   64-bit ARM without an operating system
 #   tools/cross.sh linux32 check -p eyelet            32-bit ARM Linux; `check` only, with rustup only
-#   tools/cross.sh bare32 check --no-default-features 32-bit ARM without an operating system; likewise
+#   tools/cross.sh bare32 build --no-default-features 32-bit ARM without an operating system
+#   tools/cross.sh thumb build --no-default-features  Cortex-M33 and later
 #
 # The standard library of the target comes from rustup; where rustup cannot fetch it (or with
 # CROSS_FROM=debian), from Debian's packages, whose compiler is another version and so gets a target
@@ -15,7 +16,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 
 usage() {
-    echo "usage: tools/cross.sh linux|musl|bare|linux32|bare32 CARGO-ARGUMENTS" >&2
+    echo "usage: tools/cross.sh linux|musl|bare|linux32|bare32|thumb CARGO-ARGUMENTS" >&2
     exit 2
 }
 [ $# -ge 2 ] || usage
@@ -25,14 +26,15 @@ case "$1" in
     bare) target=aarch64-unknown-none ;;
     linux32) target=armv7-unknown-linux-gnueabihf ;;
     bare32) target=armv7a-none-eabi ;;
+    thumb) target=thumbv8m.main-none-eabihf ;;
     *) usage ;;
 esac
 kind=$1
 subcommand=$2
 shift 2
 
-# Wherever they come from, these two are enough with rustup. Nothing is linked for 32 bits, and no kernels are compiled.
-[[ "$kind" == *32 ]] || command -v aarch64-linux-gnu-gcc >/dev/null || tools/apt.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+# Wherever they come from, these two are enough with rustup. No kernels are compiled for 32 bits.
+[[ "$kind" == *32 || "$kind" = thumb ]] || command -v aarch64-linux-gnu-gcc >/dev/null || tools/apt.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 if [ "$kind" = linux ]; then
     command -v qemu-aarch64-static >/dev/null || tools/apt.sh qemu-user-static
 fi
@@ -60,7 +62,7 @@ if from_rustup; then
 elif [ "$kind" = musl ]; then
     echo "tools/cross.sh: rustup cannot fetch $target, and Debian does not have it" >&2
     exit 1
-elif [[ "$kind" == *32 ]]; then
+elif [ "$kind" = linux32 ]; then
     echo "tools/cross.sh: rustup cannot fetch $target: not checked" >&2
     exit 0
 else
@@ -72,12 +74,15 @@ else
     if [ "$kind" = linux ]; then
         tools/apt.sh libstd-rust-web-dev:arm64
     else
-        tools/apt.sh rust-web-src binutils-aarch64-linux-gnu
+        tools=aarch64-linux-gnu
+        [ "$kind" = bare ] || tools=arm-none-eabi
+        tools/apt.sh rust-web-src "binutils-$tools"
         # The standard library is built from its source, which only an unstable option does.
         export RUSTC_BOOTSTRAP=1
         flags+=(-Zbuild-std=core)
-        export CARGO_TARGET_AARCH64_UNKNOWN_NONE_LINKER=aarch64-linux-gnu-ld
-        export CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clinker-flavor=ld ${CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS:-}"
+        variable=CARGO_TARGET_$(tr 'a-z.-' 'A-Z__' <<<"$target")
+        flags_of=${variable}_RUSTFLAGS
+        export "${variable}_LINKER=$tools-ld" "$flags_of=-Clinker-flavor=ld ${!flags_of:-}"
     fi
 fi
 if [ "$kind" = linux ]; then

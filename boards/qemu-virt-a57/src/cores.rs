@@ -58,8 +58,8 @@ fn power_on(core: usize, stack: usize) -> i32 {
     /// `CPU_ON`.
     const ON: u64 = 0xc400_0003;
     let status: u64;
-    // SAFETY: the core starts in `secondary`, which does what `start.s` does for the first one, on a
-    // stack of its own. Of the registers only these four may change.
+    // SAFETY: the core starts in `secondary`, which does what `start.s` does for the first one, on
+    // a stack of its own. Of the registers only these four may change.
     unsafe {
         asm!(
             "hvc #0",

@@ -5,7 +5,7 @@
 //! ```text
 //! image flash DIGEST          a pack in memory
 //! image cores DIGEST          a pack in memory, on four cores
-//! image disk DIGEST [MS]      a pack on a virtio disk, read while steps compute; a read may take MS
+//! image disk DIGEST [MS]      a pack on a virtio disk, read while steps compute; at most MS a read
 //! ```
 //!
 //! It prints what it found, and exits with status 0 where the digest of the outputs is the one that
@@ -55,11 +55,7 @@ extern "C" fn main() -> ! {
 /// A pack that is memory.
 fn flash(report: &mut Report, device: &impl Device) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    let (storage, threads) = (&mut Slice(machine::flash()), device.threads() as u32);
-    report.opened(storage, memory.as_mut_slice(), threads, |report, instance, storage| {
-        let (digest, _) = report.infer(&mut instance.inline(storage), device, "time", || {})?;
-        Ok(digest)
-    })
+    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), device)
 }
 
 /// A pack on the disk, reads of which go on while steps compute.

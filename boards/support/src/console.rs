@@ -25,8 +25,8 @@ impl Console {
     /// # Safety
     /// One lies at this address for ever, where memory is mapped as a device's.
     pub unsafe fn cmsdk(base: usize) -> Self {
-        // SAFETY: registers of the device, by the caller's promise: the divisor of the clock, and the
-        // bit that enables the transmitter.
+        // SAFETY: registers of the device, by the caller's promise: the divisor of the clock, and
+        // the bit that enables the transmitter.
         unsafe {
             ((base + 0x10) as *mut u32).write_volatile(16);
             ((base + 0x08) as *mut u32).write_volatile(1);

@@ -26,8 +26,8 @@ pub fn touched(memory: &[u8]) -> usize {
 /// have not been written to yet.
 pub unsafe fn depth(start: *const u32, end: *const u32) -> usize {
     let mut at = start;
-    // SAFETY: inside, by the caller's promise. Volatile: the rest of a stack changes, and nothing of
-    // it is read after the first word that has.
+    // SAFETY: inside, by the caller's promise. Volatile: the rest of a stack changes, and nothing
+    // of it is read after the first word that has.
     while at < end && unsafe { at.read_volatile() } == PAINT {
         at = at.wrapping_add(1);
     }

@@ -1,5 +1,5 @@
-//! Inferences as `eyelet run` makes them, the same input and the same digest of the outputs, and what
-//! an image prints of them.
+//! Inferences as `eyelet run` makes them, the same input and the same digest of the outputs, and
+//! what an image prints of them.
 
 use crate::console::Console;
 use crate::device::Clocked;
@@ -65,8 +65,22 @@ impl Report {
         Ok(Findings { digest, touched })
     }
 
-    /// Computes one inference step by step, and prints its times: the digest, and how many ticks were
-    /// spent computing. `between` is called after each step: here firmware kicks its watchdog.
+    /// One inference of a pack, whose loads are made between the steps.
+    pub fn pack<S: Storage>(
+        &mut self,
+        storage: &mut S,
+        arena: &mut [u8],
+        device: &impl Device,
+    ) -> Result<Findings, Failed> {
+        let threads = device.threads() as u32;
+        self.opened(storage, arena, threads, |report, instance, storage| {
+            let (digest, _) = report.infer(&mut instance.inline(storage), device, "time", || {})?;
+            Ok(digest)
+        })
+    }
+
+    /// Computes one inference step by step, and prints its times: the digest, and how many ticks
+    /// were spent computing. `between` is called after each step: here firmware kicks its watchdog.
     pub fn infer(
         &mut self,
         model: &mut Model<'_, '_, impl Feed>,
@@ -96,9 +110,9 @@ impl Report {
         (u128::from(ns) * u128::from((self.frequency)()) / 1_000_000_000) as u64
     }
 
-    /// Prints the digest and the memory that was in use, and returns the status of the image: 0 where
-    /// the digest is the host's, and the memory within its limit, if there is one. `others` are bytes
-    /// of memory besides stack and arena.
+    /// Prints the digest and the memory that was in use, and returns the status of the image: 0
+    /// where the digest is the host's, and the memory within its limit, if there is one. `others`
+    /// are bytes of memory besides stack and arena.
     pub fn status(
         &mut self,
         found: Result<Findings, Failed>,

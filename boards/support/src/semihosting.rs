@@ -15,9 +15,9 @@ unsafe fn request(number: usize, block: *mut usize) -> usize {
     unsafe {
         #[cfg(target_arch = "aarch64")]
         core::arch::asm!("hlt #0xf000", inlateout("x0") answer, in("x1") block, options(nostack));
-        #[cfg(all(target_arch = "arm", target_feature = "mclass"))]
+        #[cfg(all(target_arch = "arm", cortex_m))]
         core::arch::asm!("bkpt #0xab", inlateout("r0") answer, in("r1") block, options(nostack));
-        #[cfg(all(target_arch = "arm", not(target_feature = "mclass")))]
+        #[cfg(all(target_arch = "arm", not(cortex_m)))]
         core::arch::asm!(
             "svc #0x123456",
             inlateout("r0") answer,
@@ -46,7 +46,8 @@ pub fn exit(status: u8) -> ! {
 /// The words that the image was started with, apart by spaces; none where they do not fit.
 pub fn command_line(room: &mut [u8]) -> &str {
     let mut block = [room.as_mut_ptr() as usize, room.len()];
-    // SAFETY: the request takes the address of a buffer and its length, and writes no more than that.
+    // SAFETY: the request takes the address of a buffer and its length, and writes no more than
+    // that.
     let answer = unsafe { request(0x15, block.as_mut_ptr()) };
     let text = if answer == 0 { CStr::from_bytes_until_nul(room).ok() } else { None };
     text.and_then(|text| text.to_str().ok()).unwrap_or("")

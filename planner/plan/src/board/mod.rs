@@ -68,6 +68,8 @@ const KNOWN: &[(&str, &str)] = &[
     ("raspberry-pi-4", include_str!("../../../../boards/raspberry-pi-4/board.toml")),
     ("cortex-a53", include_str!("../../../../boards/cortex-a53/board.toml")),
     ("gpu-host", include_str!("../../../../boards/gpu-host/board.toml")),
+    ("mps3-an547", include_str!("../../../../boards/mps3-an547/board.toml")),
+    ("qemu-virt-a15", include_str!("../../../../boards/qemu-virt-a15/board.toml")),
     ("qemu-virt-a57", include_str!("../../../../boards/qemu-virt-a57/board.toml")),
 ];
 
