@@ -2,7 +2,7 @@
 //!
 //! A [`Pool`] is the memory that the threads share: a constant to put on the stack or in a
 //! `static`. [`Pool::scope`] lends [`Workers`], a [`Device`], to a closure; [`Pool::start`] gives
-//! them out for a pool that lives for ever. How threads share a task: see [`rounds`](super::rounds).
+//! them out for a pool that lives for ever. How threads share a task is in `rounds.rs`.
 #![allow(unsafe_code)]
 
 use super::Device;

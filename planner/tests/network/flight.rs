@@ -61,7 +61,7 @@ fn infer<F: Feed>(
     Ok(bits(&outputs))
 }
 
-/// Inferences, a change of budget and back, with a loader beside and inline.
+/// Inferences, a change of budget and back, with a loader beside and inline, reads overlapped or not.
 fn runs<S: Storage + Send>(
     case: &Case,
     depth: u32,
@@ -85,6 +85,12 @@ fn runs<S: Storage + Send>(
                     .unwrap();
             })
             .unwrap();
+        instance.overlapped(storage, |model| {
+            for budget in [small, small, large, small] {
+                model.set_budget(budget).unwrap();
+                assert_eq!(infer(model, &Inline, inputs).unwrap(), expected);
+            }
+        });
         let mut model = instance.inline(storage);
         for budget in budgets {
             model.set_budget(budget).unwrap();
