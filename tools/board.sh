@@ -15,7 +15,7 @@ usage() {
     exit 2
 }
 BOARDS=(
-    "qemu-virt-a57 flash cores disk faults"
+    "qemu-virt-a57 flash cores starved disk faults"
     "qemu-virt-a15 flash"
     "mps3-an547 digits ds_cnn"
 )
@@ -122,6 +122,12 @@ virt_a57() { # what
             digest=$(plan tests/data/digits/digits.onnx 96KiB)
             start "$emulator" "$image" flash "$digest" -- -device "$(memory_at 0x48000000)" || status=$?
             result "digits from memory" $status 0
+            ;;
+        starved)
+            digest=$(plan tests/data/digits/digits.onnx 96KiB)
+            start "$emulator" "$image" starved "$digest" -- -device "$(memory_at 0x48000000)" >"$work/serial" || status=$?
+            grep watchdog "$work/serial" || true
+            result "a watchdog that nobody kicks, while steps compute" $status 5
             ;;
         cores)
             digest=$(plan tests/data/digits/digits.onnx 128KiB 4)

@@ -43,5 +43,5 @@ extern "C" fn main() -> ! {
 /// A pack that is memory.
 fn flash(report: &mut Report) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), &Inline)
+    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), &Inline, || {})
 }

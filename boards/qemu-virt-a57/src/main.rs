@@ -5,6 +5,7 @@
 //! ```text
 //! image flash DIGEST          a pack in memory
 //! image cores DIGEST          a pack in memory, on four cores
+//! image starved DIGEST        a pack in memory, and nobody kicks the watchdog
 //! image disk DIGEST [MS]      a pack on a virtio disk, read while steps compute; at most MS a read
 //! ```
 //!
@@ -15,6 +16,7 @@
 
 mod cores;
 mod machine;
+mod watchdog;
 
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
@@ -31,6 +33,12 @@ static ARENA: Arena<{ 2 << 20 }> = Arena::new();
 /// Inferences in which reads and steps are to overlap: what one begins the next one uses.
 const OVERLAPPED: usize = 2;
 
+/// Milliseconds between two kicks of the watchdog: steps are short, but the emulator may be slow.
+const KICKED_MS: u32 = 60_000;
+
+/// The same for an image that does not kick it.
+const STARVED_MS: u32 = 5;
+
 /// Called by the startup.
 #[unsafe(no_mangle)]
 extern "C" fn main() -> ! {
@@ -39,23 +47,44 @@ extern "C" fn main() -> ! {
     let (mode, expected) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let limit_ms = words.next().and_then(|word| word.parse().ok()).unwrap_or(10_000);
     let report = &mut machine::report();
+    watchdog::start(KICKED_MS);
     let found = match mode {
-        "flash" => flash(report, &Inline),
-        "cores" => cores::start(report).and_then(|()| flash(report, &CORES)),
+        "flash" => flash(report, &Inline, watchdog::kick),
+        "starved" => starved(report),
+        "cores" => cores::start(report).and_then(|()| flash(report, &CORES, watchdog::kick)),
         "disk" => disk(report, limit_ms),
         _ => {
-            let _ = writeln!(report.console, "usage: image flash|cores|disk DIGEST [MS]");
+            let _ = writeln!(report.console, "usage: image flash|cores|starved|disk DIGEST [MS]");
             semihosting::exit(2)
         }
     };
+    let interrupts = watchdog::interrupts();
+    let _ = writeln!(report.console, "interrupts   {interrupts} of the timer");
     let memory = [machine::stack_bytes(), machine::data_bytes() - size_of_val(&ARENA)];
     semihosting::exit(report.status(found, expected, memory, None))
 }
 
 /// A pack that is memory.
-fn flash(report: &mut Report, device: &impl Device) -> Result<Findings, Failed> {
+fn flash(
+    report: &mut Report,
+    device: &impl Device,
+    between: impl FnMut(),
+) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), device)
+    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), device, between)
+}
+
+/// The same again and again, until the watchdog ends it.
+fn starved(report: &mut Report) -> Result<Findings, Failed> {
+    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
+    let storage = &mut Slice(machine::flash());
+    report.opened(storage, memory.as_mut_slice(), 1, |report, instance, storage| {
+        let mut model = instance.inline(storage);
+        watchdog::start(STARVED_MS);
+        loop {
+            report.infer(&mut model, &Inline, "starved", || {})?;
+        }
+    })
 }
 
 /// A pack on the disk, reads of which go on while steps compute.
@@ -68,7 +97,7 @@ fn disk(report: &mut Report, limit_ms: u64) -> Result<Findings, Failed> {
         let (digest, computing) = instance.overlapped(disk, |model| {
             let (mut digests, mut computing) = ([0; OVERLAPPED], 0);
             for digest in &mut digests {
-                let (found, ticks) = report.infer(model, &Inline, "overlapped", || {})?;
+                let (found, ticks) = report.infer(model, &Inline, "overlapped", watchdog::kick)?;
                 *digest = found;
                 computing += ticks;
             }

@@ -65,16 +65,19 @@ impl Report {
         Ok(Findings { digest, touched })
     }
 
-    /// One inference of a pack, whose loads are made between the steps.
+    /// One inference of a pack, whose loads are made between the steps. `between` is called there,
+    /// too.
     pub fn pack<S: Storage>(
         &mut self,
         storage: &mut S,
         arena: &mut [u8],
         device: &impl Device,
+        between: impl FnMut(),
     ) -> Result<Findings, Failed> {
         let threads = device.threads() as u32;
         self.opened(storage, arena, threads, |report, instance, storage| {
-            let (digest, _) = report.infer(&mut instance.inline(storage), device, "time", || {})?;
+            let (digest, _) =
+                report.infer(&mut instance.inline(storage), device, "time", between)?;
             Ok(digest)
         })
     }

@@ -133,8 +133,8 @@ impl core::fmt::Display for DiskError {
         match self {
             Self::Absent { magic, version, device } => write!(
                 f,
-                "no virtio disk: magic {magic:#x}, version {version}, device {device}; version 2 and device 2 \
-                 are known"
+                "no virtio disk: magic {magic:#x}, version {version}, device {device}; version 2 of \
+                 device 2 is known"
             ),
             Self::Features => f.write_str("the virtio disk does not accept version 1"),
             Self::Queue { most, needed } => {
