@@ -73,8 +73,9 @@ pub fn disk(limit_ms: u64) -> Result<Disk<Mapped>, DiskError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     static mut RINGS: Rings = Rings::new();
     assert!(!TAKEN.swap(true, Ordering::Relaxed), "the disk is taken");
+    let rings = &raw mut RINGS;
     // SAFETY: this is reached once.
-    let rings = unsafe { &mut *(&raw mut RINGS) };
+    let rings = unsafe { &mut *rings };
     let patience = Patience { now_ns, limit_ns: limit_ms.saturating_mul(1_000_000) };
     // SAFETY: the board has 32 places for virtio devices there, which see all of its memory.
     let place = |index: usize| unsafe { Mapped::new(0x0a00_0000 + index * Mapped::BYTES) };
