@@ -46,10 +46,19 @@ fn best_change(set: &TaskSet, plans: &[Vec<Cost>], chunk_sizes: &[u64]) -> Optio
     changed.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Time that the set needs of each second, with the best volumes. Infinite where it does not fit.
+/// More than any load of a set that fits its memory.
+const DOES_NOT_FIT: f64 = 1e9;
+
+/// Time that the set needs of each second, with the best volumes. Where nothing fits the memory: above
+/// [`DOES_NOT_FIT`], by the bytes that the set needs if all that can leave memory does.
 fn load_of(set: &TaskSet, chunk_sizes: &[u64]) -> f64 {
-    let best = least_load(set, chunk_sizes);
-    best.map_or(f64::INFINITY, |assignment| utilization(&assignment.tasks(set)))
+    if let Some(assignment) = least_load(set, chunk_sizes) {
+        return utilization(&assignment.tasks(set));
+    }
+    let costs = || set.tasks.iter().map(|task| task.cost);
+    let stay: u64 = costs().map(|cost| cost.bytes - cost.swappable_bytes.min(cost.bytes)).sum();
+    let pool = costs().map(|cost| cost.swappable_bytes).max().unwrap_or(0);
+    DOES_NOT_FIT + (stay + pool) as f64
 }
 
 #[cfg(test)]
