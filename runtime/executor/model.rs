@@ -407,7 +407,6 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.position += 1;
         let last = self.position > plan.steps.len();
         self.count()?;
-        self.feed.look();
         if last {
             self.finish(proven)?;
         }
@@ -415,6 +414,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let done = device.now_ns();
         self.stats.stall_ns = self.stats.stall_ns.saturating_add(loaded.saturating_sub(start));
         self.stats.compute_ns = self.stats.compute_ns.saturating_add(done.saturating_sub(loaded));
+        self.feed.look();
         Ok(if last { Progress::Finished } else { Progress::Running })
     }
 

@@ -11,7 +11,8 @@ pub struct Options {
     /// changed](super::Model::set_budget).
     pub budget: u64,
     /// The most reads in flight at once, as far as the [storage](crate::storage::Storage::queue)
-    /// takes them. With 1 a read begins when the one before it has arrived.
+    /// takes them. With 1 a read begins when the one before it has arrived, and without a loader's
+    /// thread none goes on while a step computes.
     pub depth: u32,
     /// The most multiply-adds and elements of one step, counted together. A pack with a step that
     /// does more is refused. This bounds how long a pack can keep
