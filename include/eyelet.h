@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* What the library's eyelet_version() must be. */
-#define EYELET_VERSION 1u
+#define EYELET_VERSION 2u
 uint32_t eyelet_version(void);
 
 /* What arenas are aligned to. */
@@ -61,7 +61,7 @@ enum {
     EYELET_PROCESSOR = -4, /* the pack is for another processor */
     EYELET_ARENA = -5,     /* the memory is too small, or not aligned */
     EYELET_THREADS = -6,   /* threads could not be had, or the plan has scratch for fewer */
-    EYELET_STATE = -7,     /* not now: an inference is under way, or the last change of budget failed */
+    EYELET_STATE = -7,     /* not now: an inference is under way, or the last change of budget or shape failed */
     EYELET_DEVICE = -8     /* a device failed */
 };
 
@@ -104,7 +104,8 @@ typedef struct eyelet_source {
  * (less than a page) included; a whole number of pages. 0 on an error.
  *
  * A pack holds one plan or several. Chosen is the one with the largest budget of those that need at most `budget` bytes and have
- * scratch for `threads` threads. 0 is no limit, and any number of threads.
+ * scratch for `threads` threads. 0 is no limit, and any number of threads. Of a pack of several shapes these are the bytes for
+ * the shape that needs most, so that each can be set; a shape without a plan for so little is left out.
  */
 uint64_t eyelet_arena_bytes(const eyelet_source *source, uint64_t budget, uint32_t threads, eyelet_error *error);
 
@@ -141,6 +142,7 @@ typedef struct eyelet_options {
      * that no pack keeps eyelet_step from returning as long as it likes. 0: 2^40, a hundred times what usual networks need.
      */
     uint64_t step_work;
+    uint32_t shape; /* which of the pack's shapes is computed first, from 0 on: the order in which they were planned */
 } eyelet_options;
 
 typedef struct eyelet_model eyelet_model;
@@ -174,7 +176,7 @@ enum eyelet_kind {
 
 /* An input or output of the network. */
 typedef struct eyelet_tensor {
-    const char *name; /* as in the model; UTF-8, not terminated; valid until eyelet_close */
+    const char *name; /* as in the model; UTF-8, not terminated; valid until the shape is changed, or eyelet_close */
     uint64_t name_bytes;
     uint64_t elements; /* the product of the shape */
     uint32_t rank;     /* number of dimensions */
@@ -192,7 +194,7 @@ int32_t eyelet_output_info(eyelet_model *model, uint32_t index, eyelet_tensor *i
  * the number of elements. NULL and 0 where there is none of that number, or it is of another type than the function's, or while
  * an inference is under way. Floats have eyelet_input and eyelet_output, integers and truth values the other two.
  *
- * Inputs do not keep their values over an inference. The pointers hold until the next inference or change of budget.
+ * Inputs do not keep their values over an inference. The pointers hold until the next inference or change of budget or shape.
  */
 float *eyelet_input(eyelet_model *model, uint32_t index, uint64_t *elements);
 const float *eyelet_output(eyelet_model *model, uint32_t index, uint64_t *elements);
@@ -208,7 +210,7 @@ int32_t eyelet_infer(eyelet_model *model, eyelet_error *error);
  */
 int32_t eyelet_step(eyelet_model *model, eyelet_error *error);
 
-/* What a change of budget took. */
+/* What a change of budget or shape took. */
 typedef struct eyelet_switch {
     uint64_t kept_bytes;  /* of weights that stay, where they were */
     uint64_t moved_bytes; /* of those, from elsewhere in the arena */
@@ -220,14 +222,30 @@ typedef struct eyelet_switch {
  * Changes, between two inferences, to the plan with the largest budget that needs at most so many bytes of the arena. 0 is no limit, and so is
  * the length of the arena, although the model's own record is at its end; more is EYELET_ARENA. Inputs and outputs lose their values.
  *
- * After EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed; after other errors there is no plan until a budget is
- * set again. *took may be NULL.
+ * After EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed; after other errors there is no plan until a budget or
+ * a shape is set again. *took may be NULL.
  */
 int32_t eyelet_set_budget(eyelet_model *model, uint64_t bytes, eyelet_switch *took, eyelet_error *error);
 
 /*
+ * The shapes of a pack: the same network for several sizes of its inputs, which share their weights. Their number, and the number
+ * of the one that is computed, from 0 on. 0 without a model.
+ */
+uint32_t eyelet_shapes(eyelet_model *model);
+uint32_t eyelet_shape(eyelet_model *model);
+
+/*
+ * Changes, between two inferences, to another shape: to its plan with the largest budget within the budget that was set last.
+ * Inputs and outputs then have that shape's extents, and lose their values. Weights that both plans keep stay in the arena.
+ *
+ * After EYELET_ARGUMENT, EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed; after other errors there is no plan,
+ * no input and no output until a shape or a budget is set again. *took may be NULL.
+ */
+int32_t eyelet_set_shape(eyelet_model *model, uint32_t shape, eyelet_switch *took, eyelet_error *error);
+
+/*
  * The part of the arena that the plan has no use for, and in *bytes its length; NULL and 0 if there is none. It is the caller's until the
- * budget is changed to a larger one.
+ * budget is changed to a larger one, or the shape is changed.
  */
 void *eyelet_unused(eyelet_model *model, uint64_t *bytes);
 

@@ -22,6 +22,21 @@ with open(f"{sys.argv[1]}/image.npy", "wb") as file:
     file.write(b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n" + pixels)
 PYTHON
 
+# The same network for any number of images at a time: its first dimension has a name in place of 1.
+python3 - $data/digits.onnx "$work/images.onnx" <<'PYTHON'
+import sys
+model = open(sys.argv[1], "rb").read()
+for one, named in [
+    (b"Z\x1f\n\x05input\x12\x16\n\x14\x08\x01\x12\x10\n\x02\x08\x01", b"Z\x20\n\x05input\x12\x17\n\x15\x08\x01\x12\x11\n\x03\x12\x01n"),
+    (b"b\x18\n\x06output\x12\x0e\n\x0c\x08\x01\x12\x08\n\x02\x08\x01", b"b\x19\n\x06output\x12\x0f\n\x0d\x08\x01\x12\x09\n\x03\x12\x01n"),
+    (b":\x8a\xde\x04", b":\x8c\xde\x04"),
+]:
+    assert model.count(one) == 1
+    model = model.replace(one, named)
+open(sys.argv[2], "wb").write(model)
+PYTHON
+"$eyelet" plan "$work/images.onnx" --exact --budget 1MiB --dim n=1,3 --threads 2 -o "$work/shapes.pack" >/dev/null
+
 plan() { "$eyelet" plan $data/digits.onnx --exact --budget 96KiB 1MiB --threads 2 "$@" >/dev/null; }
 plan -o "$work/host.pack" --json
 plan -o "$work/arm.pack" --json --board raspberry-pi-4
@@ -29,6 +44,7 @@ digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
 expected=$("$eyelet" run "$work/host.pack" --io buffered --json | digest)
 "$eyelet" run "$work/host.pack" --io buffered --input "$work/image.npy" --output "$work/expected" --json >/dev/null
 tail -c +129 "$work"/expected/*.npy >"$work/expected.f32"
+of_three=$("$eyelet" run "$work/shapes.pack" --dim n=3 --io buffered --json | digest)
 field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/report"; }
 
 failed=0
@@ -56,6 +72,17 @@ check() { # kind pack "ways to read" [emulator]
     done
     "${run[@]}" --io buffered --input "$work/image.f32" --output "$work/found.f32" >/dev/null
     same "$kind: run --input --output" "$(cmp "$work/found.f32" "$work/expected.f32" && echo same)" same
+    if [ "$pack" = "$work/host.pack" ]; then
+        local shapes=("$work/$kind/run" "$work/shapes.pack" --io buffered --runs 2)
+        for more in "" --inline; do
+            same "$kind: run $more" "$("${shapes[@]}" $more | digest)" "$expected"
+            same "$kind: run --shape 1 $more" "$("${shapes[@]}" --shape 1 $more | digest)" "$of_three"
+        done
+        if "${shapes[@]}" --shape 2 2>"$work/error"; then
+            same "$kind: run --shape 2" "success" "an error"
+        fi
+        same "$kind: the error" "$(grep -o 'the pack has 2' "$work/error")" "the pack has 2"
+    fi
     if [ "$kind" = musl ]; then
         # The budget is the truth: what the process takes beside its arena.
         "${run[@]}" --threads 2 --runs 3 >"$work/report"

@@ -36,6 +36,7 @@ fn stated_codes(start: &str) -> Vec<(u32, &'static str)> {
 fn sizes_of_records() {
     let actual = [
         ("Header", size_of::<Header>()),
+        ("ShapeEntry", size_of::<ShapeEntry>()),
         ("PlanEntry", size_of::<PlanEntry>()),
         ("SkeletonHeader", size_of::<SkeletonHeader>()),
         ("BufferRecord", size_of::<BufferRecord>()),
@@ -116,9 +117,10 @@ fn codes_and_panels_of_instruction_sets() {
 fn constants() {
     let stated = [
         format!("# The pack format, version {VERSION}"),
+        format!("up to {MAX_SHAPES} ShapeEntry records"),
         format!("up to {MAX_PLANS} PlanEntry records"),
         format!("page ({PAGE} bytes)"),
-        format!("{SKELETON:<11}skeleton:"),
+        format!("{SKELETON:<11}the skeleton"),
     ];
     for text in stated {
         assert!(PAGE_OF_FORMAT.contains(&text), "the page does not say {text:?}");

@@ -25,6 +25,7 @@ enum { MOST_FILES = 8, MOST_THREADS = 16, MOST_RUNS = 1000000 };
 static const char USAGE[] =
     "usage: run FILE.pack [options]\n"
     "  --budget BYTES               runs the plan with the largest budget that needs at most so much arena\n"
+    "  --shape N                    changes to this shape of the pack, from 0 on, when it is open\n"
     "  --threads N                  compute threads [as planned, but no more than there are cores]\n"
     "  --pin                        each on a core of its own; needs --threads\n"
     "  --io direct|buffered|mapped  how weights are read [direct]\n"
@@ -43,6 +44,7 @@ struct arguments {
     const char *inputs[MOST_FILES];
     uint32_t input_files;
     const char *output;
+    uint32_t shape;
     uint32_t warmup;
     uint32_t runs;
     uint32_t cores[MOST_THREADS];
@@ -85,6 +87,8 @@ static void parse(int count, char **words, struct arguments *into)
             i++;
             if (!strcmp(word, "--budget")) {
                 into->options.budget = number(word, next, UINT64_MAX);
+            } else if (!strcmp(word, "--shape")) {
+                into->shape = (uint32_t)number(word, next, UINT32_MAX);
             } else if (!strcmp(word, "--threads")) {
                 into->options.threads = (uint32_t)number(word, next, MOST_THREADS);
             } else if (!strcmp(word, "--depth")) {
@@ -289,6 +293,8 @@ int main(int count, char **words)
     if (eyelet_open(&model, &arguments.pack, arena, bytes, &arguments.options, &why) != EYELET_OK)
         fail(path, why.text);
     uint64_t open_ns = now_ns() - start;
+    if (arguments.shape && eyelet_set_shape(model, arguments.shape, NULL, &why) != EYELET_OK)
+        fail("--shape", why.text);
     if (arguments.pin)
         keep_to(arguments.cores[0]);
     if (arguments.input_files != 0 && arguments.input_files != eyelet_inputs(model))

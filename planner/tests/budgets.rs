@@ -438,7 +438,7 @@ fn a_plan_that_has_changed_since_is_not_followed() {
     let at = small.offset as usize + size_of::<PlanHeader>();
     damaged[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut forged = damaged.clone();
-    let section = &mut forged[small.offset as usize..(small.offset + small.bytes) as usize];
+    let section = &mut forged[small.offset as usize..][..small.bytes as usize];
     forge_checksum(section, size_of::<PlanHeader>() + offset_of!(PlaceRecord, lines), small.crc);
     for (pack, proof) in [(&damaged, false), (&forged, true)] {
         let two = Two { packs: [&case.pack, pack], second: Cell::new(false) };

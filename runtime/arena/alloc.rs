@@ -27,11 +27,11 @@ use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
-/// The arena of an opened pack, after its skeleton.
+/// The arena of an opened pack, after its header.
 #[derive(Debug)]
 pub(crate) struct PlannedMemory<'a> {
     base: *mut u8,
-    /// Bytes at its start that are the skeleton's for ever.
+    /// Bytes at its start that are the header's for ever.
     fixed: usize,
     len: usize,
     pinned: Option<Pinned>,
@@ -53,7 +53,7 @@ struct Pinned {
 unsafe impl Send for PlannedMemory<'_> {}
 unsafe impl Sync for PlannedMemory<'_> {}
 
-/// The loader's allocator: the targets of loads, and the tables of plans.
+/// The loader's allocator: the targets of loads, and the tables of shapes and plans.
 #[derive(Debug)]
 pub(crate) struct Weights<'m, 'a> {
     base: *mut u8,
@@ -86,11 +86,10 @@ pub(crate) struct Operands<'a> {
 }
 
 impl<'a> PlannedMemory<'a> {
-    /// Splits header and skeleton off the front of an arena: both sides read them, whatever the
-    /// plan. Addresses in plans count from the start of the whole arena.
+    /// Splits the header off the front of an arena: both sides read it, whatever the plan. Addresses in plans count from the start of the whole arena.
     ///
     /// # Panics
-    /// When they do not fit.
+    /// When it does not fit.
     pub(crate) fn split(arena: &'a mut [u8], fixed: usize) -> (&'a [u8], PlannedMemory<'a>) {
         assert!(fixed <= arena.len());
         let (base, len) = (arena.as_mut_ptr(), arena.len());
@@ -134,28 +133,30 @@ pub(crate) enum LoadList {
 }
 
 impl<'m, 'a> Weights<'m, 'a> {
-    /// All bytes after the skeleton.
+    /// All bytes of the arena from byte `start` on, which is not in the header.
     ///
-    /// Only while neither side has a plan: what they have of the arena, they have by its tables.
-    pub(crate) fn all(&mut self) -> &mut [u8] {
+    /// Only while neither side has a plan, and nobody views a skeleton or tables after `start`.
+    pub(crate) fn all(&mut self, start: u64) -> &mut [u8] {
+        let start = (start as usize).clamp(self.fixed, self.len);
         // SAFETY: inside the arena and after what is shared for ever. Without a plan the compute
-        // side waits and has no rectangles, and there are no tables that anyone views; `&mut self`
-        // excludes loads.
-        unsafe { core::slice::from_raw_parts_mut(self.base.add(self.fixed), self.len - self.fixed) }
+        // side waits and has no rectangles, and nothing after `start` is viewed as tables;
+        // `&mut self` excludes loads.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(start), self.len - start) }
     }
 
-    /// The first bytes after the skeleton, where a plan's tables have been read to; `None` beyond
-    /// the arena.
+    /// `bytes` bytes of the arena from byte `start` on, where a skeleton or a plan's tables have
+    /// been read to; `None` in the header or beyond the arena.
     ///
     /// What is viewed in them is the plan that both sides have, until neither has one: then, and
-    /// not before, [`all`](Self::all) may be asked for again.
-    pub(crate) fn tables(&self, bytes: usize) -> Option<&'a [u8]> {
-        if bytes > self.len - self.fixed {
+    /// not before, [`all`](Self::all) may be asked for them again.
+    pub(crate) fn tables(&self, start: u64, bytes: usize) -> Option<&'a [u8]> {
+        let start = usize::try_from(start).ok().filter(|start| *start >= self.fixed)?;
+        if start.checked_add(bytes)? > self.len {
             return None;
         }
         // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to
         // lie after the tables, and `all`, by its contract, comes after the last use of this slice.
-        Some(unsafe { core::slice::from_raw_parts(self.base.add(self.fixed), bytes) })
+        Some(unsafe { core::slice::from_raw_parts(self.base.add(start), bytes) })
     }
 
     /// All bytes after a proven plan's tables.

@@ -1,11 +1,12 @@
-//! Changing the budget between two inferences: another plan of the same pack.
+//! Changing the budget or the shape between two inferences: another plan of the same pack.
 //!
 //! All plans of a pack cut the same panels of the same weights, so that nothing is written again
-//! and nothing is computed anew: the new plan's tables are read to where the old one's were,
-//! residents of both are kept or moved, others are read. The loader does it, because it has the
+//! and nothing is computed anew: the new plan's tables, and the skeleton of another shape, are read
+//! to where the old ones were, residents of both are kept or moved, others are read. The loader does it, because it has the
 //! storage and the allocator of weights; the compute side asks and waits, without a plan meanwhile.
 
 use super::current::Current;
+use super::error::OpenError;
 use super::header::{Unfit, choose};
 use super::model::{Feed, Model};
 use super::switch::{PlanError, Switch};
@@ -26,11 +27,11 @@ pub enum BudgetError {
         /// Bytes of the arena.
         arena: u64,
     },
-    /// No plan of the pack is that small. Nothing has changed.
+    /// No plan of the shape is that small. Nothing has changed.
     Budget {
         /// Bytes asked for.
         asked: u64,
-        /// Bytes that the pack's smallest plan needs.
+        /// Bytes that the shape's smallest plan needs.
         smallest: u64,
     },
     /// The plans that are small enough have scratch for fewer threads than the pack was opened for.
@@ -42,15 +43,42 @@ pub enum BudgetError {
         planned: u32,
     },
     /// The new plan's tables or residents could not be read. The model has no plan until some
-    /// budget is set successfully.
+    /// budget or shape is set successfully.
     Plan(PlanError),
 }
+
+/// Why the shape cannot be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The pack has no shape of that number. Nothing has changed.
+    Absent {
+        /// The number asked for, from 0 on.
+        asked: u32,
+        /// How many shapes the pack has.
+        shapes: u32,
+    },
+    /// The change fails as one of budget does: no plan of the shape fits the budget that was set
+    /// last, for example.
+    Change(BudgetError),
+}
+
+impl core::fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Absent { asked, shapes } => OpenError::Shape { asked, shapes }.fmt(f),
+            Self::Change(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ShapeError {}
 
 impl core::fmt::Display for BudgetError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Running => f.write_str(
-                "the budget can only be changed between two inferences: finish the current one",
+                "budget and shape can only be changed between two inferences: finish the current one",
             ),
             Self::Arena { asked, arena } => write!(
                 f,
@@ -74,16 +102,27 @@ impl core::fmt::Display for BudgetError {
 impl core::error::Error for BudgetError {}
 
 impl<F: Feed> Model<'_, '_, F> {
-    /// The plan that is followed; an empty one after a change of budget that failed.
+    /// The plan that is followed; an empty one after a change that failed.
     #[doc(hidden)]
     pub fn plan(&self) -> &PlanView<'_> {
         self.current.plan()
     }
 
-    /// The entry of the current plan in the pack's header. After a change of budget that failed: of
+    /// The entry of the current plan in the pack's header. After a change that failed: of
     /// the plan that was asked for.
     pub fn entry(&self) -> &PlanEntry {
         &self.current.entry
+    }
+
+    /// How many shapes the pack has.
+    pub fn shapes(&self) -> u32 {
+        self.shared.header.shapes
+    }
+
+    /// The number of the shape that is computed. After a change that failed: of the one that was
+    /// asked for.
+    pub fn shape(&self) -> u32 {
+        self.current.entry.shape.into()
     }
 
     /// Changes to the plan with the largest budget that needs at most `bytes` of arena, between two
@@ -94,24 +133,43 @@ impl<F: Feed> Model<'_, '_, F> {
     /// `bytes` is at most the length of the arena that the pack was opened in. What the plan leaves
     /// of it is [`unused`](Self::unused).
     pub fn set_budget(&mut self, bytes: u64) -> Result<Switch, BudgetError> {
+        let arena = self.shared.arena;
+        if bytes > arena && self.position == 0 {
+            return Err(BudgetError::Arena { asked: bytes, arena });
+        }
+        self.change(self.shape(), bytes)
+    }
+
+    /// Changes to shape number `shape` of the pack, between two inferences: to its plan with the
+    /// largest budget within the budget that was set last. Inputs and outputs then have that
+    /// shape's extents, and lose their values. Residents that both plans have stay in the arena.
+    /// The results of the next inference are those of a pack of that shape alone.
+    pub fn set_shape(&mut self, shape: u32) -> Result<Switch, ShapeError> {
+        let shapes = self.shapes();
+        if shape >= shapes {
+            return Err(ShapeError::Absent { asked: shape, shapes });
+        }
+        self.change(shape, self.current.budget).map_err(ShapeError::Change)
+    }
+
+    /// Changes to the best plan of a shape within a budget.
+    fn change(&mut self, shape: u32, budget: u64) -> Result<Switch, BudgetError> {
         let shared = self.shared;
         if self.position != 0 {
             return Err(BudgetError::Running);
         }
-        if bytes > shared.arena {
-            return Err(BudgetError::Arena { asked: bytes, arena: shared.arena });
-        }
         let opened = shared.threads;
-        let chosen = choose(shared.page(), shared.header, bytes, opened);
+        let chosen = choose(shared.front, shared.header, shape, budget, opened);
         let entry = chosen.map_err(|unfit| match unfit {
-            Unfit::Budget { smallest } => BudgetError::Budget { asked: bytes, smallest },
+            Unfit::Budget { smallest } => BudgetError::Budget { asked: budget, smallest },
             Unfit::Threads { planned } => BudgetError::Threads { opened, planned },
         })?;
+        self.current.budget = budget;
         let same = bytes_of(&entry) == bytes_of(&self.current.entry);
         if same && self.current.proven.get().is_some() {
             return Ok(Switch::default());
         }
-        *self.current = Current { entry, proven: Lapsing::NONE };
+        *self.current = Current { entry, budget, proven: Lapsing::NONE };
         self.feed.switch(&entry);
         let answer = shared.answer.get();
         shared.answer.clear();
@@ -128,7 +186,7 @@ impl<F: Feed> Model<'_, '_, F> {
     }
 
     /// The end of the arena, which the plan does not use. Its owner may use it until the budget is
-    /// raised, which may overwrite it. Empty after a change of budget that failed.
+    /// raised, which may overwrite it. Empty after a change that failed.
     pub fn unused(&mut self) -> &mut [u8] {
         match self.current.proven.get() {
             Some(proven) => self.activations.unused(proven),

@@ -113,7 +113,7 @@ impl<'a> Instance<'a> {
         shared.spin_ns = loader_ns;
         let shared = &*shared;
         let (weights, activations) = memory.sides();
-        let loader = Loader::new(shared, weights, current.proven);
+        let loader = Loader::new(shared, weights, current);
         let model =
             Model::new(shared, current, activations, Concurrent { shared, spin_ns }, failed);
         (loader, model)

@@ -1,5 +1,5 @@
-//! Making a plan the one that is followed: its tables into the arena, proof, residents. `open`
-//! enters the first plan, a change of budget the next.
+//! Making a plan the one that is followed: skeleton and tables into the arena, proof, residents.
+//! `open` enters the first plan, a change of budget or shape the next.
 
 use super::header::page_up;
 use super::preload::preload;
@@ -10,43 +10,72 @@ use crate::arena::{Lapsing, Weights};
 use crate::device::Accelerator;
 use crate::device::accelerator::Home;
 use crate::pack::crc32c::crc32c;
-use crate::pack::{Flaw, PlanEntry, PlanView, flaw};
-use crate::proof::{Bounds, Proven};
+use crate::pack::{Flaw, PAGE, PlanEntry, PlanView, SKELETON, ShapeEntry, Skeleton, flaw};
+use crate::proof::{Bounds, Proven, ProvenSkeleton};
 use crate::storage::{Storage, StorageError};
 use crate::sys::now_ns;
 
-/// Where a plan's tables end in the arena, when header and skeleton end at `fixed`.
-pub(super) fn tables_end(fixed: u64, entry: &PlanEntry) -> Result<u64, Flaw> {
-    let (end, limit) = (fixed + page_up(entry.bytes)?, entry.arena_bytes);
+/// Where a plan's tables end in the arena. They take a page at least.
+pub(super) fn tables_end(shape: &ShapeEntry, entry: &PlanEntry) -> Result<u64, Flaw> {
+    let (end, limit) = (shape.front() + page_up(entry.bytes.max(1)), entry.arena_bytes);
     if end > limit {
         return Err(flaw("plan: its tables do not fit its arena", end, limit));
     }
     Ok(end)
 }
 
-/// Reads a plan's tables and proves them. Nothing of another plan may be in use.
+/// Reads a shape's skeleton and proves it. Nothing of another plan may be in use.
+///
+/// Reads are whole pages, but the skeleton lies in the header's page: it is read to the page after
+/// that and moved. There is room where a plan's tables will be.
+pub(super) fn network<'a, S: Storage>(
+    shared: &Shared<'a>,
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    shape: &ShapeEntry,
+) -> Result<ProvenSkeleton<'a>, PlanError> {
+    let (bytes, whole) = (shape.bytes as usize, page_up(shape.bytes));
+    let all = weights.all(SKELETON);
+    let beyond = flaw("skeleton: beyond the arena", PAGE + whole, SKELETON + all.len() as u64);
+    let page = (PAGE - SKELETON) as usize;
+    let section = all.get_mut(page..).and_then(|all| all.get_mut(..whole as usize));
+    storage.read(shape.offset, section.ok_or(beyond)?).map_err(PlanError::Storage)?;
+    all.copy_within(page..page + bytes, 0);
+    let bytes = weights.tables(SKELETON, bytes).ok_or(beyond)?;
+    verify("skeleton", bytes, shape.crc)?;
+    let weights_bytes = shared.header.weights_bytes;
+    Ok(ProvenSkeleton::new(Skeleton::view(bytes)?, shared.isa, weights_bytes)?)
+}
+
+/// Compares the checksum of a section.
+fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), PlanError> {
+    match crc32c(0, bytes) {
+        found if found == expected => Ok(()),
+        found => Err(PlanError::Checksum { section, found, expected }),
+    }
+}
+
+/// Reads the tables of a plan for `network`, which is in the arena, and proves them. Nothing of
+/// another plan may be in use.
 ///
 /// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right
 /// when the pack was opened says nothing of what a storage returns later, and the proof takes less
 /// time than the read.
 pub(super) fn tables<'a, S: Storage>(
     shared: &Shared<'a>,
+    network: &ProvenSkeleton<'a>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,
     entry: &PlanEntry,
 ) -> Result<Proven<'a>, PlanError> {
-    let end = tables_end(shared.fixed(), entry)?;
-    let whole = (end - shared.fixed()) as usize;
-    let room = weights.all().len() as u64;
-    let section = weights.all().get_mut(..whole);
-    let section = section.ok_or(flaw("plan: beyond the arena", whole as u64, room))?;
+    let shape = shared.shape(entry);
+    let (start, end) = (shape.front(), tables_end(&shape, entry)?);
+    let all = weights.all(start);
+    let beyond = flaw("plan: beyond the arena", end, start + all.len() as u64);
+    let section = all.get_mut(..(end - start) as usize).ok_or(beyond)?;
     storage.read(entry.offset, section).map_err(PlanError::Storage)?;
-    let view = weights.tables(entry.bytes as usize);
-    let bytes = view.ok_or(flaw("plan: beyond the arena", entry.bytes, room))?;
-    let found = crc32c(0, bytes);
-    if found != entry.crc {
-        return Err(PlanError::Checksum { found, expected: entry.crc });
-    }
+    let bytes = weights.tables(start, entry.bytes as usize).ok_or(beyond)?;
+    verify("plan", bytes, entry.crc)?;
     let bounds = Bounds {
         tables: end,
         arena: entry.arena_bytes,
@@ -54,29 +83,39 @@ pub(super) fn tables<'a, S: Storage>(
         step_work: shared.step_work,
         effort: Bounds::effort_for(shared.header.file_bytes, shared.header.plans),
     };
-    Ok(Proven::new(&shared.network, PlanView::view(bytes)?, bounds)?)
+    Ok(Proven::new(network, PlanView::view(bytes)?, bounds)?)
 }
 
 /// Reads a plan's tables, and has its residents: those of `old`, the plan that was followed so far,
-/// are used again.
+/// are used again. Reads the skeleton of its shape, unless that is in the arena and `known`.
 ///
 /// Only while the compute side waits and has no plan. On an error nothing in the arena is of use.
 pub(super) fn enter<'a, S: Storage>(
     shared: &Shared<'a>,
+    known: Option<ProvenSkeleton<'a>>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,
     entry: &PlanEntry,
     old: Lapsing<Proven<'a>>,
 ) -> Result<(Lapsing<Proven<'a>>, Switch), PlanError> {
     let start = now_ns();
-    let mut switch = Switch { table_bytes: page_up(entry.bytes)?, ..Switch::default() };
+    let shape = shared.shape(entry);
+    let mut switch = Switch { table_bytes: page_up(entry.bytes), ..Switch::default() };
+    let kept = if known.is_some() { shape.front() } else { SKELETON };
     let saved = match old.get() {
-        Some(old) if shared.discrete().is_none() => save(shared, weights, old, entry)?,
+        Some(old) if shared.discrete().is_none() => save(shared, weights, old, entry, kept)?,
         // In a memory of the GPU's own nothing is moved: residents are read again.
         _ => Saved::default(),
     };
     let mut storage = Timed { storage, ns: 0 };
-    let proven = tables(shared, weights, &mut storage, entry)?;
+    let network = match known {
+        Some(network) => network,
+        None => {
+            switch.table_bytes += page_up(shape.bytes);
+            network(shared, weights, &mut storage, &shape)?
+        }
+    };
+    let proven = tables(shared, &network, weights, &mut storage, entry)?;
     switch.read_ns = storage.ns;
     fits(shared, weights, &proven)?;
     let residents = proven.plan().resident;
@@ -126,14 +165,16 @@ pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
     Ok(plan.staging_bytes.max(largest.unwrap_or(0).min(RESIDENT_PIECE)))
 }
 
-/// Saves the records of the old plan's residents from the new plan's tables.
+/// Saves the records of the old plan's residents from the new plan's tables, and its skeleton. The
+/// first `kept` bytes of the arena stay what they are.
 fn save<'a>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,
     old: &Proven<'a>,
     entry: &PlanEntry,
+    kept: u64,
 ) -> Result<Saved, PlanError> {
-    let end = tables_end(shared.fixed(), entry)?;
+    let end = tables_end(&shared.shape(entry), entry)?;
     let limit = old.end().max(entry.arena_bytes);
     let resident = old.plan().resident.stored();
     let (records, bytes) = (resident.as_ptr().addr(), size_of_val(resident));
@@ -141,9 +182,9 @@ fn save<'a>(
         return Ok(Saved::default());
     };
     // That was the last use of the old plan's tables as such.
-    let all = weights.all();
+    let all = weights.all(kept);
     let first = records.wrapping_sub(all.as_ptr().addr());
-    Ok(Saved::new(all, shared.fixed(), first..first.saturating_add(bytes), room, end))
+    Ok(Saved::new(all, kept, first..first.saturating_add(bytes), room, end))
 }
 
 /// A storage, and the time spent in it.

@@ -63,11 +63,18 @@ pub enum OpenError {
     Device(DeviceError),
     /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
     Unstaged,
-    /// No plan of the pack fits the arena.
+    /// The pack has no shape of that number.
+    Shape {
+        /// The number asked for: [`Options::shape`](super::Options::shape).
+        asked: u32,
+        /// How many shapes the pack has.
+        shapes: u32,
+    },
+    /// No plan of the shape fits the arena.
     Budget {
         /// Bytes of the arena.
         arena: u64,
-        /// Bytes that the pack's smallest plan needs.
+        /// Bytes that the shape's smallest plan needs.
         smallest: u64,
     },
     /// The plan was made for fewer threads.
@@ -136,6 +143,11 @@ impl core::fmt::Display for OpenError {
             Self::Memory(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Unstaged => PlanError::Unstaged.fmt(f),
+            Self::Shape { asked, shapes } => write!(
+                f,
+                "shape {asked} asked for, the pack has {shapes}, counted from 0: ask for one of them, or plan for more \
+                 with --dim"
+            ),
             Self::Budget { arena, smallest } => write!(
                 f,
                 "the arena has {arena} bytes, the pack's smallest plan needs {smallest}; give it \
@@ -180,8 +192,8 @@ impl From<PlanError> for OpenError {
     fn from(error: PlanError) -> Self {
         match error {
             PlanError::Storage(error) => Self::Storage(error),
-            PlanError::Checksum { found, expected } => {
-                Self::Checksum { section: "plan", found, expected }
+            PlanError::Checksum { section, found, expected } => {
+                Self::Checksum { section, found, expected }
             }
             PlanError::Flaw(flaw) => Self::Flaw(flaw),
             PlanError::Load(error) => Self::Load(error),

@@ -2,7 +2,10 @@
 
 use super::error::OpenError;
 use crate::pack::crc32c::crc32c;
-use crate::pack::{self, Flaw, Header, Isa, MAX_PLANS, PAGE, PlanEntry, flaw};
+use crate::pack::{
+    self, Flaw, Header, Isa, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, SHAPES, ShapeEntry,
+    flaw,
+};
 
 /// Checks the header page of a pack in storage of `size` bytes, which may be longer, as
 /// [`Instance::open`](super::Instance::open) does: for tools that look into packs without an arena.
@@ -27,9 +30,13 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
     if found != header.crc {
         return Err(OpenError::Checksum { section: "header", found, expected: header.crc });
     }
-    let plans = header.plans as usize;
-    if plans == 0 || plans > MAX_PLANS {
-        return Err(flaw("pack: number of plans", plans as u64, MAX_PLANS as u64).into());
+    for (what, found, limit) in [
+        ("pack: number of plans", header.plans, MAX_PLANS),
+        ("pack: number of shapes", header.shapes, MAX_SHAPES),
+    ] {
+        if found == 0 || found as usize > limit {
+            return Err(flaw(what, found.into(), limit as u64).into());
+        }
     }
     let isa = Isa::from_code(header.isa).ok_or(OpenError::Isa { found: header.isa })?;
     if header.panel as usize != isa.panel() {
@@ -37,11 +44,27 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
         return Err(flaw("pack: channels in a panel", found, limit).into());
     }
     for (what, offset, bytes) in [
-        ("pack: skeleton beyond the file", 0, header.skeleton().end),
         ("pack: names of layers beyond the file", header.names_offset, header.names_bytes),
         ("pack: weights beyond the file", header.weights_offset, header.weights_bytes),
     ] {
         section(what, offset, bytes, header.file_bytes)?;
+    }
+    for shape in shapes(page, header.shapes) {
+        let (offset, bytes) = (shape.offset, shape.bytes.into());
+        section("pack: skeleton beyond the file", offset, bytes, header.file_bytes)?;
+    }
+    for (index, entry) in entries(page, header.plans).enumerate() {
+        if u32::from(entry.shape) >= header.shapes {
+            let (found, limit) = (entry.shape.into(), (header.shapes - 1).into());
+            let what = "pack: the shape of a plan";
+            return Err(Flaw { what, index: index as u32, found, limit }.into());
+        }
+    }
+    for index in 0..header.shapes {
+        if !entries(page, header.plans).any(|entry| u32::from(entry.shape) == index) {
+            let what = "pack: plans of a shape";
+            return Err(Flaw { what, index, found: 0, limit: 1 }.into());
+        }
     }
     Ok(header)
 }
@@ -60,9 +83,25 @@ pub(super) fn section(what: &'static str, offset: u64, bytes: u64, size: u64) ->
 /// # Panics
 /// When `page` is shorter than a page, or `plans` is not what the header says.
 pub fn entries(page: &[u8], plans: u32) -> impl Iterator<Item = PlanEntry> {
-    let start = size_of::<Header>();
-    let bytes = &page[start..start + plans as usize * size_of::<PlanEntry>()];
-    bytes.chunks_exact(size_of::<PlanEntry>()).map(bytemuck::pod_read_unaligned::<PlanEntry>)
+    table(page, PLANS, plans)
+}
+
+/// The entries of the shapes in a header page that [`header`] has checked.
+///
+/// # Panics
+/// When `page` is shorter than a page, or `shapes` is not what the header says.
+pub fn shapes(page: &[u8], shapes: u32) -> impl Iterator<Item = ShapeEntry> {
+    table(page, SHAPES, shapes)
+}
+
+/// `count` records from byte `start` of a page on.
+fn table<T: bytemuck::AnyBitPattern>(
+    page: &[u8],
+    start: usize,
+    count: u32,
+) -> impl Iterator<Item = T> {
+    let bytes = &page[start..start + count as usize * size_of::<T>()];
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>)
 }
 
 /// Why no plan is chosen.
@@ -84,16 +123,18 @@ pub(super) fn fitting(
         .filter(move |entry| entry.arena_bytes <= arena && threads <= entry.threads)
 }
 
-/// Of the plans that fit, the one with the largest budget.
+/// Of the plans of a shape that fit, the one with the largest budget.
 pub(super) fn choose(
     page: &[u8],
     header: &Header,
+    shape: u32,
     arena: u64,
     threads: u32,
 ) -> Result<PlanEntry, Unfit> {
-    let best = fitting(page, header, arena, threads).max_by_key(|entry| entry.budget);
-    best.ok_or_else(|| {
-        let entries = || entries(page, header.plans);
+    let of_shape = |entry: &PlanEntry| u32::from(entry.shape) == shape;
+    let fitting = fitting(page, header, arena, threads).filter(of_shape);
+    fitting.max_by_key(|entry| entry.budget).ok_or_else(|| {
+        let entries = || entries(page, header.plans).filter(of_shape);
         let small = entries().filter(|entry| entry.arena_bytes <= arena);
         match small.map(|entry| entry.threads).max() {
             Some(planned) => Unfit::Threads { planned },
@@ -105,21 +146,31 @@ pub(super) fn choose(
     })
 }
 
-/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for `arena` bytes
-/// and `threads` threads, in a header page that [`header`] has checked.
+/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for a shape, for
+/// `arena` bytes and `threads` threads, in a header page that [`header`] has checked.
 ///
 /// # Panics
 /// When `page` is shorter than a page.
 pub(crate) fn entry_for(
     page: &[u8],
     header: &Header,
+    shape: u32,
     arena: u64,
     threads: u32,
 ) -> Result<PlanEntry, OpenError> {
-    choose(page, header, arena, threads).map_err(|unfit| match unfit {
+    if shape >= header.shapes {
+        return Err(OpenError::Shape { asked: shape, shapes: header.shapes });
+    }
+    choose(page, header, shape, arena, threads).map_err(|unfit| match unfit {
         Unfit::Budget { smallest } => OpenError::Budget { arena, smallest },
         Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
     })
+}
+
+/// Where header and skeleton end in the arena, and a plan's tables start, in a header page that
+/// [`header`] has checked.
+pub(super) fn front(page: &[u8], header: &Header, entry: &PlanEntry) -> u64 {
+    shapes(page, header.shapes).nth(entry.shape.into()).unwrap_or_default().front()
 }
 
 /// Bytes of the host's memory that hold the tables of any plan of a pack, whose header page
@@ -127,25 +178,12 @@ pub(crate) fn entry_for(
 ///
 /// # Panics
 /// When `page` is shorter than a page.
-pub fn tables_bytes(page: &[u8], header: &Header) -> Result<u64, OpenError> {
-    let fixed = page_up(header.skeleton().end)?;
-    let mut plans = entries(page, header.plans).map(|entry| page_up(entry.bytes));
-    Ok(plans.try_fold(0, |most: u64, bytes| bytes.map(|bytes| most.max(bytes)))? + fixed)
+pub fn tables_bytes(page: &[u8], header: &Header) -> u64 {
+    let plans = entries(page, header.plans);
+    plans.map(|entry| front(page, header, &entry) + page_up(entry.bytes)).max().unwrap_or(0)
 }
 
-/// Compares the checksum of a section.
-pub(super) fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), OpenError> {
-    let found = crc32c(0, bytes);
-    if found != expected {
-        return Err(OpenError::Checksum { section, found, expected });
-    }
-    Ok(())
-}
-
-/// Rounds a section's bytes up to pages; a section beyond 4 GiB is malformed.
-pub(super) fn page_up(bytes: u64) -> Result<u64, Flaw> {
-    if bytes > u64::from(u32::MAX) {
-        return Err(flaw("pack: bytes of a section", bytes, u32::MAX.into()));
-    }
-    Ok(bytes.next_multiple_of(PAGE))
+/// Rounds a section's bytes up to pages.
+pub(super) fn page_up(bytes: u32) -> u64 {
+    u64::from(bytes).next_multiple_of(PAGE)
 }

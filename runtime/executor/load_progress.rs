@@ -25,6 +25,8 @@ pub(super) struct LoadProgress<'m, 'a> {
     pub shared: &'m Shared<'a>,
     /// The plan that is followed, if there is one.
     pub proven: Lapsing<Proven<'a>>,
+    /// The shape of that plan, or of the one that was asked for last.
+    pub shape: u16,
     /// What is loaded next; with a staging ring, what is copied next.
     pub loads: Position,
     /// What is read next: as far ahead of the former as reads are in flight, or have been made into
@@ -78,9 +80,9 @@ pub(super) enum Polled {
 }
 
 impl<'m, 'a> LoadProgress<'m, 'a> {
-    pub fn new(shared: &'m Shared<'a>, proven: Lapsing<Proven<'a>>) -> Self {
+    pub fn new(shared: &'m Shared<'a>, proven: Lapsing<Proven<'a>>, shape: u16) -> Self {
         let (loads, reads) = Default::default();
-        Self { shared, proven, loads, reads, waited: [None; 2], broken: None }
+        Self { shared, proven, shape, loads, reads, waited: [None; 2], broken: None }
     }
 
     /// Has as many loads begin as may, and returns when the first of them is there; or with what
@@ -150,9 +152,9 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
     /// Back to the first load, when the accelerator has come to an end. The compute side waits, and
     /// no read is in flight.
     pub fn restart(&mut self) {
-        let Self { shared, proven, .. } = *self;
+        let Self { shared, proven, shape, .. } = *self;
         let broken = shared.drain().err();
-        *self = Self { broken, ..Self::new(shared, proven) };
+        *self = Self { broken, ..Self::new(shared, proven, shape) };
         shared.rewind();
     }
 

@@ -9,6 +9,7 @@
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side
 //! that waits.
 
+use super::current::Current;
 use super::enter::enter;
 use super::load::LoadError;
 use super::load_progress::{LoadProgress, Polled};
@@ -32,9 +33,9 @@ impl<'m, 'a> Loader<'m, 'a> {
     pub(super) fn new(
         shared: &'m Shared<'a>,
         weights: Weights<'m, 'a>,
-        proven: Lapsing<Proven<'a>>,
+        current: &Current<'a>,
     ) -> Self {
-        let progress = LoadProgress::new(shared, proven);
+        let progress = LoadProgress::new(shared, current.proven, current.entry.shape);
         Self { weights, progress }
     }
 
@@ -127,10 +128,12 @@ pub(super) fn switch<'a, S: Storage>(
     entry: &PlanEntry,
 ) {
     let old = core::mem::replace(&mut progress.proven, Lapsing::NONE);
+    let shape = core::mem::replace(&mut progress.shape, entry.shape);
+    let known = old.get().filter(|_| shape == entry.shape).map(Proven::network);
     progress.restart();
     let answer = match progress.broken {
         Some(error) => Err(PlanError::Device(error)),
-        None => enter(progress.shared, weights, storage, entry, old),
+        None => enter(progress.shared, known, weights, storage, entry, old),
     };
     progress.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
     progress.shared.answer.put(answer);

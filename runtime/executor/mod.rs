@@ -1,7 +1,8 @@
 //! Runs a plan: a loader and a compute side, joined by one counter each.
 //!
 //! [`Instance::open`] reads header, skeleton and one plan from storage into the front of the arena,
-//! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack.
+//! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack,
+//! [`Model::set_shape`] to another shape of the network.
 //! An inference is a sequence of steps. The loader runs ahead of them as far as the plan permits,
 //! into the next inference, too. It has several reads in flight where the storage takes them.
 //!
@@ -25,7 +26,7 @@
 //! it occurred in. The next inference starts over with all counters at zero, so that storage which
 //! has healed is used again; residents stay. The loader comes to rest before the error is returned:
 //! inputs and outputs are then the host's, whatever loads the failed step had released. An error
-//! during a change of budget leaves a model without a plan, until a budget is set again.
+//! during a change of budget or shape leaves a model without a plan, until one is set again.
 
 mod budget;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -53,7 +54,7 @@ mod testing;
 mod tests;
 mod times;
 
-pub use budget::BudgetError;
+pub use budget::{BudgetError, ShapeError};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use concurrent::Concurrent;
 pub use error::OpenError;
@@ -72,6 +73,6 @@ pub use times::StepTimes;
 pub use enter::RESIDENT_PIECE;
 pub(crate) use header::entry_for;
 #[doc(hidden)]
-pub use header::{entries, header, tables_bytes};
+pub use header::{entries, header, shapes, tables_bytes};
 
 pub use crate::pack::{Flaw, Name, PlanEntry, Port, Skeleton};

@@ -35,7 +35,7 @@ pub enum InferError {
         /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
         opened: u32,
     },
-    /// The last change of budget failed, so there is no plan. Set the budget again.
+    /// The last change of budget or shape failed, so there is no plan. Set it again.
     NoPlan,
     /// A step looks up an entry that its table does not have. On a GPU this is no error: the row is
     /// NaN.
@@ -104,7 +104,7 @@ impl core::fmt::Display for InferError {
             ),
             Self::Device(error) => error.fmt(f),
             Self::NoPlan => f.write_str(
-                "the last change of budget failed, so there is no plan to follow: set the budget again",
+                "the last change of budget or shape failed, so there is no plan to follow: set it again",
             ),
         }
     }
@@ -283,52 +283,51 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         }
     }
 
-    /// The inputs, in the model's order.
-    pub fn inputs(&self) -> &'a [Port] {
-        self.shared.network.skeleton().inputs
+    /// The inputs, in the model's order. None after a change of budget or shape that failed.
+    pub fn inputs(&self) -> &[Port] {
+        self.current.skeleton().inputs
     }
 
-    /// The outputs, in the model's order.
-    pub fn outputs(&self) -> &'a [Port] {
-        self.shared.network.skeleton().outputs
+    /// The outputs, in the model's order. None after a change of budget or shape that failed.
+    pub fn outputs(&self) -> &[Port] {
+        self.current.skeleton().outputs
     }
 
-    /// The network.
-    pub fn skeleton(&self) -> &Skeleton<'a> {
-        self.shared.network.skeleton()
+    /// The network in its shape; an empty one after a change of budget or shape that failed.
+    pub fn skeleton(&self) -> &Skeleton<'_> {
+        self.current.skeleton()
     }
 
     /// Input `index`, of floats, to be written before [`infer`](Self::infer): row-major in the
     /// model's own shape. Inputs do not keep their values over an inference.
     pub fn input_mut(&mut self, index: usize) -> Result<&mut [f32], PortError> {
-        self.port(self.inputs(), index, index, false)
+        self.port(index, false, false)
     }
 
     /// Input `index`, of integers or truth values (0 and 1): as [`input_mut`](Self::input_mut).
     pub fn input_words_mut(&mut self, index: usize) -> Result<&mut [i32], PortError> {
-        self.port(self.inputs(), index, index, true).map(bytemuck::cast_slice_mut)
+        self.port(index, false, true).map(bytemuck::cast_slice_mut)
     }
 
     /// Output `index` of the last inference, of floats: row-major in the model's own shape.
     pub fn output(&mut self, index: usize) -> Result<&[f32], PortError> {
-        let place = self.inputs().len() + index;
-        self.port(self.outputs(), index, place, false).map(|floats| &*floats)
+        self.port(index, true, false).map(|floats| &*floats)
     }
 
     /// Output `index` of the last inference, of integers or truth values (0 and 1).
     pub fn output_words(&mut self, index: usize) -> Result<&[i32], PortError> {
-        let place = self.inputs().len() + index;
-        self.port(self.outputs(), index, place, true).map(|floats| bytemuck::cast_slice(&*floats))
+        self.port(index, true, true).map(|floats| bytemuck::cast_slice(&*floats))
     }
 
-    /// The words of port `place`, which is number `index` of `ports`.
+    /// The words of an input or output.
     fn port(
         &mut self,
-        ports: &[Port],
         index: usize,
-        place: usize,
+        output: bool,
         integers: bool,
     ) -> Result<&mut [f32], PortError> {
+        let &Skeleton { inputs, outputs, .. } = self.current.skeleton();
+        let (ports, before) = if output { (outputs, inputs.len()) } else { (inputs, 0) };
         let port = ports.get(index).ok_or(PortError::Absent { index, count: ports.len() })?;
         let kind = port.kind();
         if kind.is_integer() != integers {
@@ -336,7 +335,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         }
         let proven = self.current.proven.get().filter(|_| self.position == 0);
         let proven = proven.ok_or(PortError::Running)?;
-        Ok(self.activations.port(proven, place))
+        Ok(self.activations.port(proven, before + index))
     }
 
     /// Times of the current inference, or of the last one.

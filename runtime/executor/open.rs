@@ -1,9 +1,9 @@
 //! Opening a pack: tables into the arena, proof, residents.
 
 use super::current::Current;
-use super::enter::{enter, ring_bytes, tables, tables_end};
+use super::enter::{enter, network, ring_bytes, tables, tables_end};
 use super::error::OpenError;
-use super::header::{entries, entry_for, fitting, header, page_up, section, verify};
+use super::header::{entries, entry_for, fitting, header, section, shapes};
 use super::loader::Loader;
 use super::model::{Inline, Model};
 use super::observer::Observer;
@@ -13,11 +13,10 @@ use crate::arena::{Lapsing, PlannedMemory, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
 use crate::kernels::Kernels;
-use crate::pack::{Flaw, Header, Isa, PAGE, PlanEntry, PlanView, Skeleton, flaw};
+use crate::pack::{Flaw, Header, Isa, PAGE, PlanEntry, PlanView, SKELETON, Skeleton, flaw};
 use crate::proof::ProvenSkeleton;
 use crate::storage::Storage;
 use bytemuck::bytes_of;
-use core::ops::Range;
 
 /// An opened pack: its tables and residents in the arena, ready for inferences.
 #[derive(Debug)]
@@ -28,12 +27,12 @@ pub struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
-    /// Opens the largest plan that fits `arena`, which must start on a page, and
-    /// [`Options::budget`].
+    /// Opens the largest plan of [`Options::shape`] that fits `arena`, which must start on a page,
+    /// and [`Options::budget`].
     ///
-    /// It reads the skeleton into the front of the arena. It proves the skeleton and every plan
-    /// that fits, so that a [change of budget](Model::set_budget) finds no flaw later. Then it
-    /// performs the resident loads of the largest plan. It writes to nothing but the arena, and
+    /// It proves every plan that fits, of all shapes, so that a change of
+    /// [budget](Model::set_budget) or [shape](Model::set_shape) finds no flaw later. Then it reads
+    /// the skeleton of the shape and the plan's tables into the front of the arena, and performs the resident loads of the largest plan. It writes to nothing but the arena, and
     /// keeps nothing on an error.
     pub fn open<S: Storage>(
         storage: &mut S,
@@ -41,8 +40,8 @@ impl<'a> Instance<'a> {
         options: Options,
     ) -> Result<Self, OpenError> {
         let available = arena.len() as u64;
-        let (shared, memory, entry, _) = front(storage, arena, available, None, options)?;
-        Self::enter(storage, shared, memory, entry)
+        let front = front(storage, arena, available, None, options)?;
+        Self::enter(storage, front)
     }
 
     /// Opens the largest plan that fits the arena of an accelerator, and [`Options::budget`], as
@@ -58,36 +57,34 @@ impl<'a> Instance<'a> {
         let discrete = matches!(accelerator.home(), Home::Own(..));
         if discrete {
             let Lent { arena, host, accelerator: this, .. } = accelerator.lend();
-            let (.., needs) = front(storage, host, arena, Some(this), options)?;
-            accelerator.reserve(needs.pinned, needs.device)?;
+            let Needs { mirrors, ring, device } =
+                front(storage, host, arena, Some(this), options)?.needs;
+            accelerator.reserve(ring.saturating_add(mirrors), device)?;
         }
         let Lent { arena, host, pinned, accelerator } = accelerator.lend();
         let arena = if discrete { arena } else { host.len() as u64 };
-        let (shared, memory, entry, _) = front(storage, host, arena, Some(accelerator), options)?;
-        let memory = match discrete {
-            true => memory.with_pinned(pinned, mirrors(shared.network.skeleton()) as usize),
-            false => memory,
-        };
-        Self::enter(storage, shared, memory, entry)
+        let mut front = front(storage, host, arena, Some(accelerator), options)?;
+        if discrete {
+            front.memory = front.memory.with_pinned(pinned, front.needs.mirrors as usize);
+        }
+        Self::enter(storage, front)
     }
 
-    fn enter<S: Storage>(
-        storage: &mut S,
-        shared: Shared<'a>,
-        mut memory: PlannedMemory<'a>,
-        entry: PlanEntry,
-    ) -> Result<Self, OpenError> {
+    fn enter<S: Storage>(storage: &mut S, front: Front<'a>) -> Result<Self, OpenError> {
+        let Front { shared, mut memory, network, entry, budget, .. } = front;
         let (mut weights, _) = memory.sides();
-        let (proven, _) = enter(&shared, &mut weights, storage, &entry, Lapsing::NONE)?;
-        Ok(Self { shared, memory, current: Current { entry, proven } })
+        let known = Some(network);
+        let (proven, _) = enter(&shared, known, &mut weights, storage, &entry, Lapsing::NONE)?;
+        Ok(Self { shared, memory, current: Current { entry, budget, proven } })
     }
 
-    /// The network.
-    pub fn skeleton(&self) -> &Skeleton<'a> {
-        self.shared.network.skeleton()
+    /// The network in its shape; an empty one after a change of [budget](Model::set_budget) or
+    /// [shape](Model::set_shape) that failed.
+    pub fn skeleton(&self) -> &Skeleton<'_> {
+        self.current.skeleton()
     }
 
-    /// The plan's tables; empty after a [change of budget](Model::set_budget) that failed.
+    /// The plan's tables; empty after a change that failed.
     #[doc(hidden)]
     pub fn plan(&self) -> &PlanView<'_> {
         self.current.plan()
@@ -111,7 +108,7 @@ impl<'a> Instance<'a> {
         let failed = self.shared.start();
         let Self { shared, memory, current } = self;
         let (weights, activations) = memory.sides();
-        let loader = Loader::new(shared, weights, current.proven);
+        let loader = Loader::new(shared, weights, current);
         Model::new(shared, current, activations, Inline::new(loader, storage), failed)
     }
 }
@@ -119,17 +116,27 @@ impl<'a> Instance<'a> {
 /// What plans need of a GPU with a memory of its own.
 #[derive(Clone, Copy, Default)]
 struct Needs {
-    /// Bytes of pinned memory.
-    pinned: u64,
-    /// Bytes of the GPU's.
+    /// Bytes of pinned memory for the mirrors of the ports.
+    mirrors: u64,
+    /// Bytes of pinned memory for the staging ring.
+    ring: u64,
+    /// Bytes of the GPU's memory.
     device: u64,
 }
 
 /// An opened pack, before a plan is entered.
-type Front<'a> = (Shared<'a>, PlannedMemory<'a>, PlanEntry, Needs);
+struct Front<'a> {
+    shared: Shared<'a>,
+    memory: PlannedMemory<'a>,
+    /// The network in the shape of the plan that is entered next.
+    network: ProvenSkeleton<'a>,
+    entry: PlanEntry,
+    budget: u64,
+    needs: Needs,
+}
 
-/// Reads header and skeleton to the front of `host`, chooses a plan, and proves the skeleton and
-/// every plan that fits an arena of `arena` bytes.
+/// Reads the header to the front of `host`, chooses a plan, and proves every skeleton and plan that
+/// fits an arena of `arena` bytes.
 fn front<'a, S: Storage>(
     storage: &mut S,
     host: &'a mut [u8],
@@ -152,37 +159,24 @@ fn front<'a, S: Storage>(
     };
     storage.read(0, page)?;
     let header = header(page, size)?;
-    let (isa, engine) = engine(&header, accelerator)?;
+    let engine = engine(&header, accelerator)?;
     sections(page, &header)?;
     let (threads, budget) = (options.threads, options.budget.min(arena));
-    let entry = entry_for(page, &header, budget, threads)?;
-
-    let fixed = page_up(header.skeleton().end)?;
-    tables_end(fixed, &entry)?;
-    if arena > available {
-        // Not all of the arena is the host's.
-        for entry in fitting(page, &header, arena, threads) {
-            let needed = tables_end(fixed, &entry)?;
-            if needed > available {
-                return Err(OpenError::Tables { found: available, needed });
-            }
-        }
-    }
-    if fixed > PAGE {
-        storage.read(PAGE, &mut host[PAGE as usize..fixed as usize])?;
-    }
-    let (front, mut memory) = PlannedMemory::split(host, fixed as usize);
-    let Range { start, end } = header.skeleton();
-    let skeleton = &front[start as usize..end as usize];
-    verify("skeleton", skeleton, header.skeleton_crc)?;
-    let skeleton = Skeleton::view(skeleton)?;
-    let network = ProvenSkeleton::new(skeleton, isa, header.weights_bytes)?;
+    let entry = entry_for(page, &header, options.shape, budget, threads)?;
+    let (front, mut memory) = PlannedMemory::split(host, SKELETON as usize);
     // The header where it stays.
     let kept = bytemuck::try_from_bytes(&front[..size_of::<Header>()]);
     let kept = kept.map_err(|_| OpenError::Arena { address })?;
-    let shared = Shared::new(network, front, kept, arena, engine, options);
-    let needs = prove(&shared, &mut memory, storage, &entry)?;
-    Ok((shared, memory, entry, needs))
+    let shared = Shared::new(front, kept, arena, engine, options);
+    for entry in fitting(front, &header, arena, threads) {
+        // Not all of the arena need be the host's.
+        let needed = tables_end(&shared.shape(&entry), &entry)?;
+        if needed > available {
+            return Err(OpenError::Tables { found: available, needed });
+        }
+    }
+    let (network, needs) = prove(&shared, &mut memory, storage, &entry)?;
+    Ok(Front { shared, memory, network, entry, budget, needs })
 }
 
 /// What computes a pack, if it is there.
@@ -201,42 +195,61 @@ fn engine<'a>(
     Ok((isa, engine))
 }
 
-/// Refuses plans whose sections lie beyond the file, or overlap: each would be proved anew.
+/// Refuses skeletons and plans that overlap, and plans beyond the file: each would be proved anew.
 fn sections(page: &[u8], header: &Header) -> Result<(), Flaw> {
-    for (i, entry) in entries(page, header.plans).enumerate() {
-        section("pack: plan beyond the file", entry.offset, entry.bytes, header.file_bytes)?;
-        for other in entries(page, header.plans).take(i) {
-            let apart = other.offset.saturating_add(other.bytes) <= entry.offset
-                || entry.offset.saturating_add(entry.bytes) <= other.offset;
+    let skeletons = || shapes(page, header.shapes).map(|shape| (shape.offset, shape.bytes));
+    let plans = || entries(page, header.plans).map(|entry| (entry.offset, entry.bytes));
+    for (offset, bytes) in plans() {
+        section("pack: plan beyond the file", offset, bytes.into(), header.file_bytes)?;
+    }
+    let all = || skeletons().chain(plans());
+    for (i, (offset, bytes)) in all().enumerate() {
+        for (other, other_bytes) in all().take(i) {
+            let apart = other.saturating_add(other_bytes.into()) <= offset
+                || offset.saturating_add(bytes.into()) <= other;
             if !apart {
-                return Err(flaw("pack: two plans in one section", entry.offset, other.offset));
+                let what = "pack: two skeletons or plans in one section";
+                return Err(flaw(what, offset, other));
             }
         }
     }
     Ok(())
 }
 
-/// Proves every plan that fits the arena, except the one that is entered next, and returns what
-/// they need of a GPU.
+/// Proves every plan that fits the arena, except the one that is entered next, and the skeletons of
+/// their shapes. Returns the skeleton of the plan that is entered next, which stays in the arena,
+/// and what the plans need of a GPU.
 fn prove<'a, S: Storage>(
     shared: &Shared<'a>,
     memory: &mut PlannedMemory<'a>,
     storage: &mut S,
     next: &PlanEntry,
-) -> Result<Needs, OpenError> {
+) -> Result<(ProvenSkeleton<'a>, Needs), OpenError> {
     let (mut weights, _) = memory.sides();
     let mut needs = Needs::default();
     let discrete = shared.discrete().is_some();
-    for entry in fitting(shared.page(), shared.header, shared.arena, shared.threads) {
-        if !discrete && bytes_of(&entry) == bytes_of(next) {
-            continue;
+    let fitting = || fitting(shared.front, shared.header, shared.arena, shared.threads);
+    let mut of_shape = |shape: u16| -> Result<ProvenSkeleton<'a>, OpenError> {
+        let network = network(shared, &mut weights, storage, &shared.shape_at(shape))?;
+        needs.mirrors = needs.mirrors.max(mirrors(network.skeleton()));
+        for entry in fitting().filter(|entry| entry.shape == shape) {
+            if !discrete && bytes_of(&entry) == bytes_of(next) {
+                continue;
+            }
+            let proven = tables(shared, &network, &mut weights, storage, &entry)?;
+            if discrete {
+                needs.ring = needs.ring.max(ring_bytes(proven.plan())?);
+                needs.device = needs.device.max(proven.end() - proven.start());
+            }
         }
-        let proven = tables(shared, &mut weights, storage, &entry)?;
-        if discrete {
-            needs.pinned = needs.pinned.max(ring_bytes(proven.plan())?);
-            needs.device = needs.device.max(proven.end() - proven.start());
+        Ok(network)
+    };
+    let others = 0..shared.header.shapes as u16;
+    for shape in others.filter(|shape| *shape != next.shape) {
+        if fitting().any(|entry| entry.shape == shape) {
+            of_shape(shape)?;
         }
     }
-    needs.pinned = needs.pinned.saturating_add(mirrors(shared.network.skeleton()));
-    Ok(needs)
+    let network = of_shape(next.shape)?;
+    Ok((network, needs))
 }

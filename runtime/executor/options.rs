@@ -10,6 +10,9 @@ pub struct Options {
     /// Bytes of the arena that the plan may use, until the [budget is
     /// changed](super::Model::set_budget).
     pub budget: u64,
+    /// Which of the pack's shapes is computed, until the [shape is
+    /// changed](super::Model::set_shape). A pack of one shape has number 0.
+    pub shape: u32,
     /// The most reads in flight at once, as far as the [storage](crate::storage::Storage::queue)
     /// takes them. With 1 a read begins when the one before it has arrived, and without a loader's
     /// thread none goes on while a step computes.
@@ -27,6 +30,13 @@ pub const STEP_WORK: u64 = 1 << 40;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { verify: true, threads: 1, budget: u64::MAX, depth: u32::MAX, step_work: STEP_WORK }
+        Self {
+            verify: true,
+            threads: 1,
+            budget: u64::MAX,
+            shape: 0,
+            depth: u32::MAX,
+            step_work: STEP_WORK,
+        }
     }
 }

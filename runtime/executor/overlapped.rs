@@ -133,7 +133,7 @@ impl<'a> Instance<'a> {
         let Self { shared, memory, current } = self;
         let shared = &*shared;
         let (mut weights, activations) = memory.sides();
-        let progress = LoadProgress::new(shared, current.proven);
+        let progress = LoadProgress::new(shared, current.proven, current.entry.shape);
         weights.reading(storage, LoadList::Streamed, shared.depth, |reads| {
             let mut scope = Scope { progress, reads };
             let feed = Overlapped(&mut scope);

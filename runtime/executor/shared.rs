@@ -1,5 +1,6 @@
 //! What the two sides share: the network, the counters, and what they have to say to each other.
 
+use super::header::shapes;
 use super::load::LoadError;
 use super::observer::{Event, Observer};
 use super::options::Options;
@@ -8,8 +9,8 @@ use crate::arena::Lapsing;
 use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, handoff::Handoff};
 use crate::kernels::Kernels;
-use crate::pack::{Header, Load, PAGE, PlanEntry, crc32c::crc32c};
-use crate::proof::{Proven, ProvenSkeleton};
+use crate::pack::{Header, Isa, Load, PlanEntry, ShapeEntry, crc32c::crc32c};
+use crate::proof::Proven;
 use crate::storage::MAX_DEPTH;
 use crate::sys::futex::Counter;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,12 +18,13 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The state that the loader and the compute side both see.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
-    pub network: ProvenSkeleton<'a>,
-    /// Header page and skeleton, at the front of the arena.
+    /// Header, shapes and plans, at the front of the arena: what of the pack stays there.
     pub front: &'a [u8],
     pub header: &'a Header,
     /// Bytes of the arena.
     pub arena: u64,
+    /// The instruction set whose layout the weights have.
+    pub isa: Isa,
     pub engine: Engine<'a>,
     /// Most threads of a device.
     pub threads: u32,
@@ -72,18 +74,17 @@ pub(super) type Answer<'a> = Result<(Lapsing<Proven<'a>>, Switch), PlanError>;
 
 impl<'a> Shared<'a> {
     pub fn new(
-        network: ProvenSkeleton<'a>,
         front: &'a [u8],
         header: &'a Header,
         arena: u64,
-        engine: Engine<'a>,
+        (isa, engine): (Isa, Engine<'a>),
         options: Options,
     ) -> Self {
         Self {
-            network,
             front,
             header,
             arena,
+            isa,
             engine,
             threads: options.threads.max(1),
             verify: options.verify,
@@ -133,14 +134,14 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Where header and skeleton end in the arena, and a plan's tables start.
-    pub fn fixed(&self) -> u64 {
-        self.front.len() as u64
+    /// The shape of a plan.
+    pub fn shape(&self, entry: &PlanEntry) -> ShapeEntry {
+        self.shape_at(entry.shape)
     }
 
-    /// The header page.
-    pub fn page(&self) -> &'a [u8] {
-        &self.front[..PAGE as usize]
+    /// The shape of that number.
+    pub fn shape_at(&self, index: u16) -> ShapeEntry {
+        shapes(self.front, self.header.shapes).nth(index.into()).unwrap_or_default()
     }
 
     /// The device that computes by itself, if there is one.

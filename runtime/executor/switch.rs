@@ -9,10 +9,12 @@ use crate::storage::StorageError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The plan's section could not be read.
+    /// A section could not be read.
     Storage(StorageError),
-    /// The checksum of the plan's section disagrees.
+    /// The checksum of a section disagrees.
     Checksum {
+        /// The section's name: plan, or skeleton.
+        section: &'static str,
         /// CRC-32C of the bytes read.
         found: u32,
         /// CRC-32C in the pack's header.
@@ -32,9 +34,9 @@ impl core::fmt::Display for PlanError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Storage(error) => error.fmt(f),
-            Self::Checksum { found, expected } => write!(
+            Self::Checksum { section, found, expected } => write!(
                 f,
-                "the checksum of the pack's plan is {found:08x}, the pack says {expected:08x}: it is damaged, \
+                "the checksum of the pack's {section} is {found:08x}, the pack says {expected:08x}: it is damaged, \
                  write it again"
             ),
             Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
@@ -59,7 +61,7 @@ impl From<Flaw> for PlanError {
 /// The cost of a change of plan. Times are by a monotone clock, 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// Bytes of the plan's tables, read from storage.
+    /// Bytes of tables, read from storage: the plan's, and the skeleton of another shape.
     pub table_bytes: u64,
     /// Bytes of residents that lay where the new plan has them.
     pub kept_bytes: u64,

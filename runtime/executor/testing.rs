@@ -1,8 +1,8 @@
 //! A pack that fits a page or two, made by hand: small enough for an interpreter.
 //!
-//! Three layers over an image of 2x1 pixels: a convolution of 8 channels to 16 in two panels, each
+//! Three layers over an image of 2x1 or 1x3 pixels, the shapes of the pack: a convolution of 8 channels to 16 in two panels, each
 //! a step, one back to 8, and a depthwise 3x3. Weights are small whole numbers, so that sums are
-//! exact. Each layer's weights are a page of the file. Three plans have different pages for
+//! exact. Each layer's weights are a page of the file. Three plans of each shape have different pages for
 //! residents, in different places, and stream the others through one page of the arena.
 
 use crate::kernels::testing::pack;
@@ -10,14 +10,20 @@ use crate::ops::{self, Problem, Slice};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
     Activation, Buffer, ConvParams, Header, Isa, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE,
-    Place, PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
-    params_words,
+    PLANS, Place, PlanEntry, PlanHeader, Port, SHAPES, SKELETON, ShapeEntry, SkeletonHeader, Step,
+    Tensor, VERSION, params_words,
 };
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
 use std::vec::Vec;
 
-const IMAGE: [u32; 2] = [2, 1];
-pub const PIXELS: usize = 2;
+/// Height and width of the image in each shape.
+const IMAGES: [[u32; 2]; 2] = [[2, 1], [1, 3]];
+
+/// Pixels of the image in a shape.
+pub fn pixels(shape: usize) -> usize {
+    IMAGES[shape].iter().product::<u32>() as usize
+}
+
 const CHANNELS: [u32; 4] = [8, 16, 8, 8];
 const NR: usize = Isa::Portable.panel();
 
@@ -39,9 +45,9 @@ fn input(at: usize) -> f32 {
     (at % 7) as f32 - 3.0
 }
 
-/// The network's input.
-pub fn inputs() -> Vec<f32> {
-    (0..PIXELS * CHANNELS[0] as usize).map(input).collect()
+/// The network's input in a shape.
+pub fn inputs(shape: usize) -> Vec<f32> {
+    (0..pixels(shape) * CHANNELS[0] as usize).map(input).collect()
 }
 
 /// Weights of a layer, `[channel][k]`.
@@ -53,9 +59,9 @@ fn bias(layer: usize, count: usize) -> Vec<f32> {
     (0..count).map(|at| ((at + layer) % 3) as f32).collect()
 }
 
-/// What the network computes, by the definition.
-pub fn outputs() -> Vec<f32> {
-    let mut image = inputs();
+/// What the network computes in a shape, by the definition.
+pub fn outputs(shape: usize) -> Vec<f32> {
+    let mut image = inputs(shape);
     for layer in 0..2 {
         let [from, to] = [layer, layer + 1].map(|at| CHANNELS[at] as usize);
         let (weights, bias) = (weights(layer, from * to), bias(layer, to));
@@ -70,7 +76,7 @@ pub fn outputs() -> Vec<f32> {
     }
     let channels = CHANNELS[3] as usize;
     let (weights, bias) = (weights(2, 9 * channels), bias(2, channels));
-    let [height, width] = IMAGE.map(|extent| extent as i64);
+    let [height, width] = IMAGES[shape].map(|extent| extent as i64);
     let mut out = Vec::new();
     for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
         for channel in 0..channels {
@@ -87,18 +93,20 @@ pub fn outputs() -> Vec<f32> {
     out
 }
 
-fn tensors() -> Vec<Tensor> {
+fn tensors(shape: usize) -> Vec<Tensor> {
+    let [height, width] = IMAGES[shape];
     let of = |(buffer, &channels): (usize, &u32)| Tensor {
         buffer: buffer as u32,
         offset: 0,
-        dims: [1, IMAGE[0], IMAGE[1], channels],
+        dims: [1, height, width, channels],
         pitch: channels,
     };
     CHANNELS.iter().enumerate().map(of).collect()
 }
 
-fn buffers() -> Vec<Buffer> {
-    let bytes = |channels: &u32| (PIXELS as u64 * u64::from(*channels) * 4).next_multiple_of(64);
+fn buffers(shape: usize) -> Vec<Buffer> {
+    let floats = |channels: &u32| pixels(shape) as u64 * u64::from(*channels);
+    let bytes = |channels: &u32| (floats(channels) * 4).next_multiple_of(64);
     CHANNELS.iter().map(|channels| Buffer { bytes: bytes(channels) }).collect()
 }
 
@@ -141,7 +149,7 @@ fn layers() -> (Vec<Layer>, Vec<u8>) {
     (layers, pages)
 }
 
-fn skeleton(layers: &[Layer]) -> Vec<u8> {
+fn skeleton(layers: &[Layer], shape: usize) -> Vec<u8> {
     let mut words: Vec<u32> = Vec::new();
     let stored = |layer: &Layer| {
         let (mut record, all) = layer.store().unwrap();
@@ -150,12 +158,13 @@ fn skeleton(layers: &[Layer]) -> Vec<u8> {
         record
     };
     let records: Vec<_> = layers.iter().map(stored).collect();
+    let [height, width] = IMAGES[shape];
     let port = |tensor: usize| Port {
         name: Name::default(),
         tensor: tensor as u32,
         kind: 0,
         rank: 4,
-        shape: [1, IMAGE[0], IMAGE[1], CHANNELS[tensor], 1, 1, 1, 1],
+        shape: [1, height, width, CHANNELS[tensor], 1, 1, 1, 1],
     };
     let header = SkeletonHeader {
         buffers: 4,
@@ -166,28 +175,29 @@ fn skeleton(layers: &[Layer]) -> Vec<u8> {
         outputs: 1,
         ..Zeroable::zeroed()
     };
-    let buffers: Vec<_> = buffers().iter().map(|buffer| buffer.store().unwrap()).collect();
+    let buffers: Vec<_> = buffers(shape).iter().map(|buffer| buffer.store().unwrap()).collect();
     let mut bytes = bytes_of(&header).to_vec();
     bytes.extend_from_slice(cast_slice(&buffers));
-    bytes.extend_from_slice(cast_slice(&tensors()));
+    bytes.extend_from_slice(cast_slice(&tensors(shape)));
     bytes.extend_from_slice(cast_slice(&records));
     bytes.extend_from_slice(cast_slice(&words));
     bytes.extend_from_slice(cast_slice(&[port(0), port(3)]));
     bytes
 }
 
-/// A plan with these residents; everything else is loaded to page 3, one layer after the other.
-fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
+/// A plan of a shape with these residents; everything else is loaded to page 3, one layer after the other.
+fn plan(layers: &[Layer], pages: &[u8], shape: usize, residents: &[(u64, u64)]) -> Vec<u8> {
     const ACTIVATIONS: u64 = 2 * PAGE;
     const STREAMED: u64 = 3;
     /// The steps of each layer.
     const STEPS: [&[u32]; 3] = [&[0, 1], &[2], &[3]];
+    let rows = pixels(shape) as u32;
     let mut address = ACTIVATIONS;
     let mut take = |bytes: u64| {
         address += bytes;
         address - bytes
     };
-    let places: Vec<Place> = buffers().iter().map(|b| Place::whole(take(b.bytes))).collect();
+    let places: Vec<Place> = buffers(shape).iter().map(|b| Place::whole(take(b.bytes))).collect();
     let load = |page: u64, address: u64, release: i32| {
         let bytes = &pages[(page * PAGE) as usize..][..PAGE as usize];
         let (offset, address) = (page * PAGE, address * PAGE);
@@ -205,11 +215,11 @@ fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
             // With the host's turn, when all steps of the layer are done.
             free = 2 + STEPS[index].last().copied().unwrap() as i32;
         }
-        let tensors = tensors();
+        let tensors = tensors(shape);
         let (inputs, output) =
             (&[tensors[index], Tensor::default(), Tensor::default()], &tensors[index + 1]);
         for first in 0..layer.panels {
-            let slice = Slice { first, count: 1, row: 0, rows: PIXELS as u32, ..Slice::default() };
+            let slice = Slice { first, count: 1, row: 0, rows, ..Slice::default() };
             let (threads, isa) = (THREADS, Isa::Portable);
             let problem = Problem { layer, inputs, output, slice, threads, isa };
             let bytes = ops::scratch_bytes(&problem);
@@ -218,7 +228,7 @@ fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
                 ready: loads.len() as u32,
                 first,
                 count: 1,
-                rows: PIXELS as u32,
+                rows,
                 weights: at * PAGE + u64::from(first * layer.panel_bytes),
                 scratch: take(bytes),
                 scratch_bytes: bytes,
@@ -256,45 +266,56 @@ fn put(page: &mut [u8], at: usize, record: &impl Pod) {
     page[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// The pack.
+/// Appends a section to a file of whole pages. Returns where it starts.
+fn append(file: &mut Vec<u8>, section: &[u8]) -> u64 {
+    let at = file.len() as u64;
+    file.extend_from_slice(section);
+    file.resize(file.len().next_multiple_of(PAGE as usize), 0);
+    at
+}
+
+/// The pack: in each shape a plan for each budget.
 pub fn network() -> Vec<u8> {
     let (layers, pages) = layers();
-    let skeleton = skeleton(&layers);
     let page = PAGE as usize;
-    let plans = RESIDENTS.map(|residents| plan(&layers, &pages, residents));
     let mut file = std::vec![0; page];
-    assert!(SKELETON as usize + skeleton.len() <= page);
-    for (index, (plan, bytes)) in plans.iter().zip(BUDGETS).enumerate() {
-        let entry = PlanEntry {
-            budget: bytes,
-            arena_bytes: bytes,
-            offset: file.len() as u64,
-            bytes: plan.len() as u64,
-            crc: crc32c(0, plan),
-            threads: THREADS,
-            ..PlanEntry::zeroed()
-        };
-        file.extend_from_slice(plan);
-        file.resize(file.len().next_multiple_of(page), 0);
-        put(&mut file, size_of::<Header>() + index * size_of::<PlanEntry>(), &entry);
+    let mut plans = 0;
+    for shape in 0..IMAGES.len() {
+        let skeleton = skeleton(&layers, shape);
+        assert!(SKELETON as usize + skeleton.len() <= page);
+        let offset = append(&mut file, &skeleton);
+        let (bytes, crc) = (skeleton.len() as u32, crc32c(0, &skeleton));
+        let at = SHAPES + shape * size_of::<ShapeEntry>();
+        put(&mut file, at, &ShapeEntry { offset, bytes, crc });
+        for (residents, bytes) in RESIDENTS.iter().zip(BUDGETS) {
+            let plan = plan(&layers, &pages, shape, residents);
+            let entry = PlanEntry {
+                budget: bytes,
+                arena_bytes: bytes,
+                offset: append(&mut file, &plan),
+                bytes: plan.len() as u32,
+                crc: crc32c(0, &plan),
+                threads: THREADS,
+                shape: shape as u16,
+                ..PlanEntry::zeroed()
+            };
+            put(&mut file, PLANS + plans * size_of::<PlanEntry>(), &entry);
+            plans += 1;
+        }
     }
-    let weights_offset = file.len() as u64;
-    file.extend_from_slice(&pages);
+    let weights_offset = append(&mut file, &pages);
     let mut header = Header {
         magic: MAGIC,
         version: VERSION,
         isa: Isa::Portable as u32,
         panel: NR as u32,
         file_bytes: file.len() as u64,
-        skeleton_bytes: skeleton.len() as u64,
         weights_offset,
         weights_bytes: pages.len() as u64,
-        skeleton_crc: crc32c(0, &skeleton),
-        plans: plans.len() as u32,
+        shapes: IMAGES.len() as u32,
+        plans: plans as u32,
         ..Header::zeroed()
     };
-    let at = SKELETON as usize;
-    file[at..at + skeleton.len()].copy_from_slice(&skeleton);
     put(&mut file, 0, &header);
     header.crc = crc32c(0, &file[..page]);
     put(&mut file, 0, &header);

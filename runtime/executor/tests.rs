@@ -1,8 +1,10 @@
 //! A small network by all that the executor does: what these tests do, an interpreter (Miri) judges
 //! reference by reference.
 
-use super::testing::{BUDGETS, PIXELS, Pages, THREADS, inputs, network, outputs};
-use super::{BudgetError, Feed, InferError, Instance, LoadError, Model, Options};
+use super::testing::{BUDGETS, Pages, THREADS, inputs, network, outputs, pixels};
+use super::{
+    BudgetError, Feed, InferError, Instance, LoadError, Model, Options, ShapeError, Switch,
+};
 use crate::device::{Device, Inline};
 use crate::kernels::testing::Threads;
 use crate::pack::PAGE;
@@ -27,10 +29,12 @@ fn options(depth: u32) -> Options {
 
 /// One inference, with the right result.
 fn infer(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) -> Result<(), InferError> {
-    static WANTED: std::sync::LazyLock<Vec<f32>> = std::sync::LazyLock::new(outputs);
-    model.input_mut(0).unwrap().copy_from_slice(&inputs());
+    static WANTED: std::sync::LazyLock<[Vec<f32>; 2]> =
+        std::sync::LazyLock::new(|| [0, 1].map(outputs));
+    let shape = model.shape() as usize;
+    model.input_mut(0).unwrap().copy_from_slice(&inputs(shape));
     model.infer(device)?;
-    assert_eq!(model.output(0).unwrap(), *WANTED);
+    assert_eq!(model.output(0).unwrap(), WANTED[shape]);
     Ok(())
 }
 
@@ -48,11 +52,36 @@ fn budgets(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) {
         assert_eq!(model.plan().resident.len() as u64, (budget - BUDGETS[0]) / PAGE);
         infer(model, device).unwrap();
     }
-    model.input_mut(0).unwrap().copy_from_slice(&inputs());
+    model.input_mut(0).unwrap().copy_from_slice(&inputs(0));
     model.step(device).unwrap();
     assert_eq!(model.set_budget(BUDGETS[2]), Err(BudgetError::Running));
+    assert_eq!(model.set_shape(1), Err(ShapeError::Change(BudgetError::Running)));
     model.infer(device).unwrap();
-    assert_eq!(outputs().len(), 8 * PIXELS);
+    assert_eq!(outputs(0).len(), 8 * pixels(0));
+    every_shape(model, device);
+}
+
+/// Shapes and budgets by turns: each shape has its own extents, and residents of both stay.
+fn every_shape(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) {
+    for (shape, budget) in [(1, 2), (0, 2), (1, 0), (1, 1), (0, 1), (0, 0)] {
+        model.set_budget(BUDGETS[budget]).unwrap();
+        let before = model.shape();
+        let switch = model.set_shape(shape).unwrap();
+        let resident = BUDGETS[budget] - BUDGETS[0];
+        match shape == before {
+            true => assert_eq!(switch, Switch::default()),
+            // Tables and skeletons of both shapes take as much: nothing has moved.
+            false => assert_eq!((switch.kept_bytes, switch.read_bytes), (resident, 0)),
+        }
+        let extents = &model.inputs()[0].shape[1..3];
+        assert_eq!(extents.iter().product::<u32>() as usize, pixels(shape as usize));
+        assert_eq!(model.outputs().len(), 1);
+        infer(model, device).unwrap();
+        model.unused().fill(0xee);
+        infer(model, device).unwrap();
+    }
+    assert_eq!(model.set_shape(2), Err(ShapeError::Absent { asked: 2, shapes: 2 }));
+    infer(model, device).unwrap();
 }
 
 /// Opens a pack in an arena and passes the instance on.
@@ -146,6 +175,7 @@ fn beside_a_loader() {
                         model.unused().fill(0xee);
                         infer(model, device).unwrap();
                     }
+                    every_shape(model, device);
                 })
                 .unwrap();
         };
@@ -175,11 +205,11 @@ fn recovers(model: &mut Model<'_, '_, impl Feed>) -> Vec<InferError> {
 fn errors_leave_the_ports_to_the_host() {
     let pack = network();
     let script = [
-        (14, Fault::Errno(5)),
-        (15, Fault::FlipBit { byte: 3, bit: 1 }),
-        (18, Fault::Partial(0)),
-        (21, Fault::FlipBit { byte: 40, bit: 7 }),
-        (23, Fault::Errno(5)),
+        (24, Fault::Errno(5)),
+        (25, Fault::FlipBit { byte: 3, bit: 1 }),
+        (28, Fault::Partial(0)),
+        (31, Fault::FlipBit { byte: 40, bit: 7 }),
+        (33, Fault::Errno(5)),
     ];
     for depth in if cfg!(miri) { 3..4 } else { 1..4 } {
         let mut arena = arena();
@@ -197,6 +227,7 @@ fn errors_leave_the_ports_to_the_host() {
         assert!(errors.iter().any(io), "{errors:?}");
         for questions in [1, u32::MAX] {
             let mut storage = Faulty::new(Slice(&pack), &script).queued(depth).prompt(questions);
+            opened(&mut storage, &mut arena);
             let small = Options { budget: BUDGETS[0], verify: true, ..options(4) };
             let mut instance = Instance::open(&mut storage, &mut arena.0, small).unwrap();
             let errors = instance.overlapped(&mut storage, |model| recovers(model));
@@ -206,10 +237,57 @@ fn errors_leave_the_ports_to_the_host() {
         #[cfg(all(feature = "linux", target_os = "linux"))]
         {
             let mut storage = Faulty::new(Slice(&pack), &script).queued(depth);
+            opened(&mut storage, &mut arena);
             let options = Options { budget: BUDGETS[0], verify: true, ..options(4) };
             let mut instance = Instance::open(&mut storage, &mut arena.0, options).unwrap();
             let errors = instance.with_loader(&mut storage, recovers).unwrap();
             assert!(!errors.is_empty());
         }
     }
+}
+
+/// A change of shape that fails leaves no plan, no port and no tables; the next one is right.
+#[test]
+fn a_change_of_shape_can_fail_and_be_repeated() {
+    let pack = network();
+    // One after opening: the skeleton's, then the plan's.
+    let mut reads = Faulty::new(Slice(&pack), &[]);
+    opened(&mut reads, &mut arena());
+    let first = reads.attempts();
+    for script in [
+        [(first, Fault::Errno(5)), (first + 2, Fault::FlipBit { byte: 40, bit: 2 })],
+        [(first, Fault::FlipBit { byte: 40, bit: 2 }), (first + 2, Fault::Errno(5))],
+    ] {
+        let mut storage = Faulty::new(Slice(&pack), &script);
+        let mut arena = arena();
+        let mut instance =
+            Instance::open(&mut storage, &mut arena.0, Options { verify: true, ..options(1) })
+                .unwrap();
+        let mut model = instance.inline(&mut storage);
+        for _ in 0..2 {
+            assert!(matches!(model.set_shape(1), Err(ShapeError::Change(BudgetError::Plan(_)))));
+            assert_eq!((model.inputs().len(), model.skeleton().tensors.len()), (0, 0));
+            assert_eq!(model.infer(&Inline), Err(InferError::NoPlan));
+            assert!(model.input_mut(0).is_err() && model.unused().is_empty());
+        }
+        // The same budget is set again, of the shape that was asked for last.
+        model.set_budget(BUDGETS[2]).unwrap();
+        assert_eq!(model.shape(), 1);
+        infer(&mut model, &Inline).unwrap();
+        model.set_shape(0).unwrap();
+        infer(&mut model, &Inline).unwrap();
+    }
+}
+
+#[test]
+fn a_shape_can_be_opened_that_is_not_the_first() {
+    let pack = network();
+    let mut arena = arena();
+    let mut storage = Slice(&pack);
+    let second = Options { shape: 1, ..options(1) };
+    let mut instance = Instance::open(&mut storage, &mut arena.0, second).unwrap();
+    infer(&mut instance.inline(&mut storage), &Inline).unwrap();
+    let none = Options { shape: 2, ..options(1) };
+    let error = Instance::open(&mut storage, &mut arena.0, none).unwrap_err();
+    assert_eq!(error, super::OpenError::Shape { asked: 2, shapes: 2 });
 }

@@ -7,22 +7,55 @@ use crate::executor::{OpenError, entry_for, header};
 use crate::pack::{Header, PAGE, PlanEntry};
 use crate::storage::{Storage, TWO_PAGES, aligned_page};
 
-/// The plan that a model would be opened with, and with how many threads.
+/// How many threads a model of a shape would be opened with, and the pack's header.
 pub(super) fn choose(
+    storage: &mut Opened,
+    shape: u32,
+    arena: u64,
+    threads: u32,
+) -> Result<(u32, Header), OpenError> {
+    let mut room = [0; TWO_PAGES];
+    let (page, header) = first_page(storage, &mut room)?;
+    let entry = entry_for(page, &header, shape, arena, threads)?;
+    Ok((threads_for(&entry, threads), header))
+}
+
+/// Bytes of arena for the plans that models would be opened with, of every shape that has one.
+pub(super) fn arena_bytes(
     storage: &mut Opened,
     arena: u64,
     threads: u32,
-) -> Result<(PlanEntry, u32, Header), OpenError> {
+) -> Result<u64, OpenError> {
+    let mut room = [0; TWO_PAGES];
+    let (page, header) = first_page(storage, &mut room)?;
+    let of_shape = |shape| {
+        let entry = entry_for(page, &header, shape, arena, threads)?;
+        Ok(entry.arena_bytes)
+    };
+    let needs = (0..header.shapes).map(of_shape);
+    // A shape without a plan that is small enough does not keep others from being opened.
+    needs
+        .reduce(|most, one| match (most, one) {
+            (Ok(most), Ok(one)) => Ok(most.max(one)),
+            (Ok(bytes), Err(_)) | (Err(_), Ok(bytes)) => Ok(bytes),
+            (Err(first), Err(_)) => Err(first),
+        })
+        .unwrap_or(Err(OpenError::Shape { asked: 0, shapes: 0 }))
+}
+
+/// Reads the first page of a pack, and checks its header.
+fn first_page<'r>(
+    storage: &mut Opened,
+    room: &'r mut [u8; TWO_PAGES],
+) -> Result<(&'r [u8], Header), OpenError> {
     let size = storage.len()?;
     if size < PAGE {
         return Err(OpenError::Size { found: size, expected: PAGE });
     }
-    let mut room = [0; TWO_PAGES];
-    let page = aligned_page(&mut room);
+    let page = aligned_page(room);
     storage.read(0, page)?;
     let header = header(page, size)?;
-    let entry = entry_for(page, &header, arena, threads)?;
-    Ok((entry, threads_for(&entry, threads), header))
+    Ok((page, header))
 }
 
 /// Threads for a plan: as many as asked for, or as many as it is for and there are cores.

@@ -3,7 +3,7 @@
 use crate::arena::ArenaError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::threads::ThreadError;
-use crate::executor::{BudgetError, InferError, LoadError, OpenError, PlanError};
+use crate::executor::{BudgetError, InferError, LoadError, OpenError, PlanError, ShapeError};
 use crate::storage::StorageError;
 use core::ffi::c_char;
 use core::fmt::{self, Display, Write};
@@ -153,6 +153,7 @@ impl Kind for OpenError {
             | OpenError::Tables { .. }
             | OpenError::Memory(_) => Status::Arena,
             OpenError::Threads { .. } => Status::Threads,
+            OpenError::Shape { .. } => Status::Argument,
             OpenError::Device(_) | OpenError::Unstaged => Status::Device,
         }
     }
@@ -176,6 +177,15 @@ impl Kind for BudgetError {
             BudgetError::Arena { .. } | BudgetError::Budget { .. } => Status::Arena,
             BudgetError::Threads { .. } => Status::Threads,
             BudgetError::Plan(error) => error.status(),
+        }
+    }
+}
+
+impl Kind for ShapeError {
+    fn status(&self) -> Status {
+        match self {
+            ShapeError::Absent { .. } => Status::Argument,
+            ShapeError::Change(error) => error.status(),
         }
     }
 }

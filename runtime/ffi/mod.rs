@@ -22,8 +22,9 @@ mod source;
 pub use error::{Error, Status};
 pub use model::{
     PlanInfo, Switch, TensorInfo, Times, eyelet_infer, eyelet_input, eyelet_input_info,
-    eyelet_inputs, eyelet_output, eyelet_output_info, eyelet_outputs, eyelet_plan,
-    eyelet_set_budget, eyelet_step, eyelet_times, eyelet_unused,
+    eyelet_input_words, eyelet_inputs, eyelet_output, eyelet_output_info, eyelet_output_words,
+    eyelet_outputs, eyelet_plan, eyelet_set_budget, eyelet_set_shape, eyelet_shape, eyelet_shapes,
+    eyelet_step, eyelet_times, eyelet_unused,
 };
 pub use open::{Model, Options, eyelet_close, eyelet_open};
 pub use pack::{eyelet_arena_bytes, eyelet_version};
@@ -55,7 +56,7 @@ unsafe fn give<T>(pointer: *mut T, value: T) {
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<Source>() == 48 && core::mem::offset_of!(Source, read) == 32);
-    assert!(size_of::<Options>() == 40 && core::mem::offset_of!(Options, cores) == 24);
+    assert!(size_of::<Options>() == 48 && core::mem::offset_of!(Options, cores) == 24);
     assert!(size_of::<Error>() == 256);
     assert!(size_of::<TensorInfo>() == 64 && core::mem::offset_of!(TensorInfo, shape) == 32);
     assert!(size_of::<PlanInfo>() == 48 && core::mem::offset_of!(PlanInfo, steps) == 40);

@@ -3,7 +3,9 @@
 use super::error::{Error, Kind as _, Status, argument};
 use super::give;
 use super::open::{Computer, Memory, Model, Running, part};
-use crate::executor::{BudgetError, Feed, InferError, Progress, Stats, Switch as Switched};
+use crate::executor::{
+    BudgetError, Feed, InferError, Progress, ShapeError, Stats, Switch as Switched,
+};
 use crate::pack::{PlanEntry, PlanView, Port, Skeleton};
 use core::ffi::c_char;
 
@@ -45,7 +47,7 @@ pub struct PlanInfo {
     pub threads: u32,
 }
 
-/// What a change of budget took.
+/// What a change of budget or shape took.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Switch {
@@ -71,19 +73,22 @@ pub struct Times {
 
 /// What all models can do, however they get their loads.
 trait Operated {
-    fn skeleton(&self) -> &Skeleton<'static>;
+    fn skeleton(&self) -> &Skeleton<'_>;
     fn plan(&self) -> (&PlanEntry, &PlanView<'_>);
     /// A float port, or (`integers`) one of integers: its address and number of elements.
     fn port(&mut self, index: usize, output: bool, integers: bool) -> Option<(*mut u8, usize)>;
     fn step(&mut self, device: &Computer) -> Result<Progress, InferError>;
     fn infer(&mut self, device: &Computer) -> Result<(), InferError>;
     fn set_budget(&mut self, bytes: u64) -> Result<Switched, BudgetError>;
+    /// How many shapes the pack has, and the number of the one that is computed.
+    fn shapes(&self) -> [u32; 2];
+    fn set_shape(&mut self, shape: u32) -> Result<Switched, ShapeError>;
     fn unused(&mut self) -> (*mut u8, usize);
     fn stats(&self) -> Stats;
 }
 
 impl<F: Feed> Operated for crate::executor::Model<'static, 'static, F> {
-    fn skeleton(&self) -> &Skeleton<'static> {
+    fn skeleton(&self) -> &Skeleton<'_> {
         self.skeleton()
     }
 
@@ -116,6 +121,14 @@ impl<F: Feed> Operated for crate::executor::Model<'static, 'static, F> {
 
     fn set_budget(&mut self, bytes: u64) -> Result<Switched, BudgetError> {
         self.set_budget(bytes)
+    }
+
+    fn shapes(&self) -> [u32; 2] {
+        [self.shapes(), self.shape()]
+    }
+
+    fn set_shape(&mut self, shape: u32) -> Result<Switched, ShapeError> {
+        self.set_shape(shape)
     }
 
     fn unused(&mut self) -> (*mut u8, usize) {
@@ -157,7 +170,7 @@ unsafe fn halves<'a>(model: *mut Model) -> Option<(&'a mut dyn Operated, &'a Com
 const NO_MODEL: &str = "the model is missing";
 
 /// The ports of one side.
-fn ports(model: &dyn Operated, output: bool) -> &'static [Port] {
+fn ports(model: &dyn Operated, output: bool) -> &[Port] {
     let skeleton = model.skeleton();
     if output { skeleton.outputs } else { skeleton.inputs }
 }
@@ -372,10 +385,59 @@ pub unsafe extern "C" fn eyelet_set_budget(
             bytes => bytes,
         };
         match operated.set_budget(budget) {
-            Ok(Switched { kept_bytes, moved_bytes, read_bytes, total_ns, .. }) => {
-                give(took, Switch { kept_bytes, moved_bytes, read_bytes, total_ns });
-                Status::Ok as i32
-            }
+            Ok(switched) => changed(switched, took),
+            Err(why) => why.failure().tell(error),
+        }
+    }
+}
+
+/// What a change took, and that it succeeded.
+///
+/// # Safety
+/// `took` is null, or valid for writes.
+unsafe fn changed(switched: Switched, took: *mut Switch) -> i32 {
+    let Switched { kept_bytes, moved_bytes, read_bytes, total_ns, .. } = switched;
+    // SAFETY: the caller's promise.
+    unsafe { give(took, Switch { kept_bytes, moved_bytes, read_bytes, total_ns }) };
+    Status::Ok as i32
+}
+
+/// Number of shapes of the pack; 0 without a model.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_shapes(model: *mut Model) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { halves(model) }.map_or(0, |(model, _)| model.shapes()[0])
+}
+
+/// The number of the shape that is computed; 0 without a model.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_shape(model: *mut Model) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { halves(model) }.map_or(0, |(model, _)| model.shapes()[1])
+}
+
+/// Changes to another shape of the pack.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_set_shape(
+    model: *mut Model,
+    shape: u32,
+    took: *mut Switch,
+    error: *mut Error,
+) -> i32 {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let Some((model, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
+        match model.set_shape(shape) {
+            Ok(switched) => changed(switched, took),
             Err(why) => why.failure().tell(error),
         }
     }

@@ -49,6 +49,8 @@ pub struct Options {
     /// Most multiply-adds and elements of one step, beyond which a pack is refused; 0 for
     /// [`STEP_WORK`](executor::STEP_WORK).
     pub step_work: u64,
+    /// Which of the pack's shapes is computed.
+    pub shape: u32,
 }
 
 /// A model: opaque to C.
@@ -168,6 +170,7 @@ pub unsafe extern "C" fn eyelet_open(
         depth: 0,
         cores: core::ptr::null(),
         step_work: 0,
+        shape: 0,
     };
     // SAFETY: the caller's promises.
     unsafe {
@@ -212,7 +215,8 @@ unsafe fn open(
     // SAFETY: the caller's promise.
     let mut storage = unsafe { Opened::open(source) }.map_err(Refused::Source)?;
     let budget = if options.budget == 0 { u64::MAX } else { options.budget }.min(at as u64);
-    let (_, threads, header) = choose(&mut storage, budget, options.threads)?;
+    let shape = options.shape;
+    let (threads, header) = choose(&mut storage, shape, budget, options.threads)?;
     // SAFETY: likewise.
     let cores = unsafe { cores(options, threads) }?;
     // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan
@@ -223,7 +227,7 @@ unsafe fn open(
     let verify = options.no_verify == 0;
     let depth = if options.depth == 0 { u32::MAX } else { options.depth };
     let step_work = if options.step_work == 0 { STEP_WORK } else { options.step_work };
-    let opening = executor::Options { verify, threads, budget, depth, step_work };
+    let opening = executor::Options { verify, threads, budget, shape, depth, step_work };
     let instance = Instance::open(&mut storage, memory, opening)?;
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.

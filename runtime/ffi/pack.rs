@@ -1,6 +1,6 @@
 //! What can be known of a pack before there is memory for it.
 
-use super::choose::choose;
+use super::choose::arena_bytes;
 use super::error::{Error, Kind as _, argument};
 use super::given;
 use super::open::RECORD;
@@ -15,7 +15,7 @@ use crate::storage::residency::PageCache;
 use core::ffi::{CStr, c_void};
 
 /// Counts changes of the interface after which a program must be compiled again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of memory that [`eyelet_open`](super::open::eyelet_open) needs, or 0 and an error.
 ///
@@ -45,10 +45,10 @@ pub unsafe extern "C" fn eyelet_arena_bytes(
             }
         };
         let budget = if budget == 0 { u64::MAX } else { budget };
-        let needed = choose(&mut storage, budget, threads).and_then(|(entry, ..)| {
-            let bytes = entry.arena_bytes.checked_add(RECORD);
+        let needed = arena_bytes(&mut storage, budget, threads).and_then(|smallest| {
+            let bytes = smallest.checked_add(RECORD);
             let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
-            whole.ok_or(OpenError::Budget { arena: budget, smallest: entry.arena_bytes })
+            whole.ok_or(OpenError::Budget { arena: budget, smallest })
         });
         match needed {
             Ok(bytes) => bytes,

@@ -7,6 +7,7 @@
 //! All of it is an *allegation* until `open` has validated it: an index may point nowhere, an
 //! offset may lie outside the arena. Code that runs after `open` relies on what `open` proved.
 
+use super::PAGE;
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
@@ -14,21 +15,31 @@ use core::ops::Range;
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
 
-/// The largest number of plans in a pack.
+/// The largest number of plans in a pack, those of all its shapes together.
 pub const MAX_PLANS: usize = 16;
 
-/// Where the skeleton starts, in bytes from the start of the file and of the arena: after as many
-/// entries as there can be, so that what a plan leaves for tables does not depend on how many other
-/// plans there are.
-pub const SKELETON: u64 = (size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>()) as u64;
+/// The largest number of shapes in a pack.
+pub const MAX_SHAPES: usize = 8;
 
-/// The header, at byte 0 of the file. The [`PlanEntry`] table follows, and in the same page the
-/// [`SKELETON`].
+/// Where the [`ShapeEntry`] table starts, in bytes from the start of the file and of the arena.
+pub const SHAPES: usize = size_of::<Header>();
+
+/// Where the [`PlanEntry`] table starts, in bytes from the start of the file and of the arena:
+/// after as many shapes as there can be.
+pub const PLANS: usize = SHAPES + MAX_SHAPES * size_of::<ShapeEntry>();
+
+/// Where the skeleton starts, in bytes from the start of the arena, and the first shape's in bytes
+/// from the start of the file: after as many entries as there can be, so that what a plan leaves
+/// for tables does not depend on how many other plans there are.
+pub const SKELETON: u64 = (PLANS + MAX_PLANS * size_of::<PlanEntry>()) as u64;
+
+/// The header, at byte 0 of the file. The [`ShapeEntry`] and [`PlanEntry`] tables follow, and in
+/// the same page the first [`SKELETON`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Header {
@@ -49,26 +60,44 @@ pub struct Header {
     pub names_offset: u64,
     /// Bytes of the layers' names (not rounded).
     pub names_bytes: u64,
-    /// Bytes of the skeleton.
-    pub skeleton_bytes: u64,
     /// Where the weights start (a multiple of the page).
     pub weights_offset: u64,
-    /// Bytes of the weights, a multiple of the page.
+    /// Bytes of the weights, a multiple of the page. All shapes share them.
     pub weights_bytes: u64,
-    /// CRC-32C of the skeleton's bytes.
-    pub skeleton_crc: u32,
     /// CRC-32C of the layers' names.
     pub names_crc: u32,
+    /// Number of shapes.
+    pub shapes: u32,
     /// Number of plans.
     pub plans: u32,
     /// Reserved, zero.
     pub reserved: u32,
 }
 
-impl Header {
-    /// Where the skeleton lies in the file.
+/// One shape of a pack, in the table of the header page: the network for one choice of its open
+/// dimensions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct ShapeEntry {
+    /// Where its skeleton starts, in bytes from the start of the file: [`SKELETON`] for the first
+    /// shape, a multiple of the page for others.
+    pub offset: u64,
+    /// Bytes of its skeleton.
+    pub bytes: u32,
+    /// CRC-32C of its skeleton.
+    pub crc: u32,
+}
+
+impl ShapeEntry {
+    /// Where its skeleton lies in the file.
     pub fn skeleton(&self) -> Range<u64> {
-        SKELETON..SKELETON.saturating_add(self.skeleton_bytes)
+        self.offset..self.offset.saturating_add(self.bytes.into())
+    }
+
+    /// Where header and skeleton end in the arena when this shape is the one that is followed: a
+    /// multiple of the page. A plan's tables follow.
+    pub fn front(&self) -> u64 {
+        (SKELETON + u64::from(self.bytes)).next_multiple_of(PAGE)
     }
 }
 
@@ -82,18 +111,18 @@ pub struct PlanEntry {
     pub arena_bytes: u64,
     /// Where its section starts, in bytes from the start of the file (a multiple of the page).
     pub offset: u64,
+    /// Predicted steady-state latency, nanoseconds; 0 where nothing was predicted.
+    pub predicted_ns: u64,
     /// Bytes of its section (not rounded).
-    pub bytes: u64,
+    pub bytes: u32,
     /// CRC-32C of its section.
     pub crc: u32,
     /// The largest number of compute threads that its scratch was planned for.
     pub threads: u32,
     /// Which strategy made it: index into [`STRATEGIES`].
-    pub strategy: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
-    /// Predicted steady-state latency, nanoseconds; 0 where nothing was predicted.
-    pub predicted_ns: u64,
+    pub strategy: u16,
+    /// Which shape it computes: index into the [`ShapeEntry`] table.
+    pub shape: u16,
 }
 
 /// Names of the strategies, by code.

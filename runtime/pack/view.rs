@@ -44,9 +44,12 @@ pub struct PlanView<'a> {
     pub staging_bytes: u64,
 }
 
-/// The layers' names.
+/// The names of the shapes, and of their layers.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerNames<'a> {
+    /// Layers of each shape.
+    layers: &'a [u32],
+    /// Of each shape its own name, then its layers'.
     names: &'a [Name],
     text: &'a [u8],
 }
@@ -77,6 +80,17 @@ fn take_one<T: Pod>(bytes: &mut &[u8], what: &'static str) -> Result<T, Flaw> {
 }
 
 impl<'a> Skeleton<'a> {
+    /// No network.
+    pub(crate) const EMPTY: Self = Self {
+        buffers: Records::of(&[]),
+        tensors: &[],
+        layers: Records::sharing(&[], &[]),
+        inputs: &[],
+        outputs: &[],
+        names: &[],
+        name: Name { start: 0, len: 0 },
+    };
+
     /// Views a skeleton. Checks extents only, those of the layers' words, too.
     pub fn view(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
         let bytes = &mut bytes;
@@ -146,15 +160,34 @@ fn text(table: &[u8], name: Name) -> &str {
 }
 
 impl<'a> LayerNames<'a> {
-    /// Views the names of `layers` layers. Checks extents only.
-    pub fn view(mut bytes: &'a [u8], layers: usize) -> Result<Self, Flaw> {
-        let layers = u32::try_from(layers).unwrap_or(u32::MAX);
-        Ok(Self { names: take(&mut bytes, layers, "names: bytes of their table")?, text: bytes })
+    /// Views the names of `shapes` shapes and their layers. Checks extents only.
+    pub fn view(mut bytes: &'a [u8], shapes: usize) -> Result<Self, Flaw> {
+        let bytes = &mut bytes;
+        let shapes = u32::try_from(shapes).unwrap_or(u32::MAX);
+        let layers = take(bytes, shapes, "names: bytes of their counts")?;
+        let counted = layers.iter().fold(shapes, |sum, count: &u32| sum.saturating_add(*count));
+        Ok(Self {
+            layers,
+            names: take(bytes, counted, "names: bytes of their table")?,
+            text: bytes,
+        })
     }
 
-    /// The name of a layer; empty if it has none.
-    pub fn of(&self, layer: usize) -> &'a str {
-        self.names.get(layer).map_or("", |name| text(self.text, *name))
+    /// Those of a shape, its own first.
+    fn names(&self, shape: usize) -> &'a [Name] {
+        let before = self.layers.iter().take(shape).map(|count| *count as usize + 1).sum::<usize>();
+        let count = self.layers.get(shape).map_or(0, |count| *count as usize + 1);
+        self.names.get(before..before + count).unwrap_or_default()
+    }
+
+    /// The name of a shape, as in `seq=64`; empty where a pack has one shape.
+    pub fn of_shape(&self, shape: usize) -> &'a str {
+        self.names(shape).first().map_or("", |name| text(self.text, *name))
+    }
+
+    /// The name of a shape's layer; empty if it has none.
+    pub fn of(&self, shape: usize, layer: usize) -> &'a str {
+        self.names(shape).get(layer + 1).map_or("", |name| text(self.text, *name))
     }
 }
 

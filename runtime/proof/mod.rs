@@ -74,6 +74,8 @@ pub struct Proven<'a> {
     skeleton: Skeleton<'a>,
     plan: PlanView<'a>,
     isa: Isa,
+    /// Bytes of the weights section.
+    weights: u64,
     arena: Range64,
 }
 
@@ -138,10 +140,11 @@ impl<'a> Proven<'a> {
         bounds: Bounds,
     ) -> Result<Self, Flaw> {
         let arena = Range64 { start: bounds.tables, end: bounds.arena };
-        let proven = Self { skeleton: network.skeleton, plan, isa: network.isa, arena };
+        let &ProvenSkeleton { skeleton, isa, weights } = network;
+        let proven = Self { skeleton, plan, isa, weights, arena };
         let mut effort = Effort { spent: 0, most: bounds.effort };
         proven.places(&mut effort)?;
-        proven.loads(network.weights)?;
+        proven.loads(weights)?;
         proven.steps(&bounds)?;
         proven.stages()?;
         proven.races(&mut effort)?;
@@ -187,6 +190,12 @@ impl<'a> ProvenSkeleton<'a> {
 }
 
 impl<'a> Proven<'a> {
+    /// The network, for which other plans can be proved.
+    pub(crate) fn network(&self) -> ProvenSkeleton<'a> {
+        let &Self { skeleton, isa, weights, .. } = self;
+        ProvenSkeleton { skeleton, isa, weights }
+    }
+
     /// Where the tables end: nothing of the plan lies before.
     pub(crate) fn start(&self) -> u64 {
         self.arena.start

@@ -165,11 +165,20 @@ pub fn skeleton(network: &Network) -> Result<Vec<u8>, Flaw> {
     Ok(bytes)
 }
 
-/// The names of a network's layers.
-pub fn layer_names(network: &Network) -> Vec<u8> {
+/// The names of the shapes of a pack, and of their layers.
+pub fn names(shapes: &[(&str, &Network)]) -> Vec<u8> {
     let mut text = Vec::new();
-    let names: Vec<Name> = network.names.iter().map(|string| name(&mut text, string)).collect();
-    let mut bytes = bytemuck::cast_slice(&names).to_vec();
+    let mut known: HashMap<&str, Name> = HashMap::new();
+    let mut names: Vec<Name> = Vec::new();
+    for (own, network) in shapes {
+        // Shapes have the same layers, or nearly.
+        for string in [*own].into_iter().chain(network.names.iter().map(String::as_str)) {
+            names.push(*known.entry(string).or_insert_with(|| name(&mut text, string)));
+        }
+    }
+    let counts: Vec<u32> = shapes.iter().map(|(_, network)| network.names.len() as u32).collect();
+    let mut bytes = bytemuck::cast_slice(&counts).to_vec();
+    bytes.extend_from_slice(bytemuck::cast_slice(&names));
     bytes.extend_from_slice(&text);
     bytes
 }

@@ -1,4 +1,4 @@
-//! Writes packs: header and skeleton, plans, names, weights.
+//! Writes packs: header, skeletons, plans, names, weights.
 //!
 //! Weights are packed panel by panel while they are written, so that memory is needed for one layer's
 //! slice at a time. The checksums of the loads are taken from the written file, through a map. The file
@@ -10,7 +10,9 @@ use crate::replace::replace;
 use crate::tables;
 use crate::weights::{Overflow, pack_panels};
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{self, Flaw, Header, Load, MAX_PLANS, PAGE, PlanEntry, SKELETON, STRATEGIES};
+use eyelet::pack::{
+    self, Flaw, Header, Load, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, STRATEGIES, ShapeEntry,
+};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,8 +23,14 @@ pub enum WriteError {
     Io { path: PathBuf, error: io::Error },
     #[error("layer `{layer}`: {source}")]
     Overflow { layer: String, source: Overflow },
-    #[error("a pack holds at most {MAX_PLANS} plans, {0} were asked for: leave out some budgets")]
+    #[error(
+        "a pack holds at most {MAX_PLANS} plans in all shapes, {0} were asked for: leave out some budgets, or shapes"
+    )]
     Plans(usize),
+    #[error(
+        "a pack holds at most {MAX_SHAPES} shapes, {0} were asked for: give fewer extents after --dim"
+    )]
+    Shapes(usize),
     #[error("a pack cannot say this: {0}; cut the model, or plan it for less memory")]
     Beyond(Flaw),
     #[error(
@@ -37,6 +45,17 @@ impl From<Flaw> for WriteError {
     }
 }
 
+/// A network in one shape, with its plans.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a> {
+    /// As in `seq=64`; empty where a pack has one shape.
+    pub name: &'a str,
+    pub network: &'a Network,
+    pub plans: &'a [Plan],
+    /// One latency per plan.
+    pub predicted_ns: &'a [u64],
+}
+
 /// Writes a pack with one or several plans over `network`, whose weights have been placed
 /// ([`place_weights`](crate::layout::place_weights)) and take `weights_bytes`. `predicted_ns` has one
 /// latency per plan. `progress` is called with the bytes of weights written so far. Returns how many weights were denormal, which are
@@ -49,21 +68,42 @@ pub fn write_pack(
     predicted_ns: &[u64],
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64, WriteError> {
-    if plans.len() > MAX_PLANS || plans.is_empty() {
-        return Err(WriteError::Plans(plans.len()));
+    let shape = Shape { name: "", network, plans, predicted_ns };
+    write_shapes(path, &[shape], weights_bytes, progress)
+}
+
+/// Writes a pack with the plans of one or several shapes of a network. The weights of all have been
+/// placed in one section ([`SharedWeights`](crate::layout::SharedWeights)), which takes `weights_bytes`.
+/// `progress` and what is returned are those of [`write_pack`].
+pub fn write_shapes(
+    path: &Path,
+    shapes: &[Shape<'_>],
+    weights_bytes: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64, WriteError> {
+    let plans = shapes.iter().map(|shape| shape.plans.len()).sum();
+    if plans > MAX_PLANS || shapes.iter().any(|shape| shape.plans.is_empty()) {
+        return Err(WriteError::Plans(plans));
     }
-    let layout = Layout::new(network, weights_bytes, plans)?;
+    if shapes.len() > MAX_SHAPES || shapes.is_empty() {
+        return Err(WriteError::Shapes(shapes.len()));
+    }
+    let layout = Layout::new(shapes, weights_bytes)?;
     let mut denormal = 0;
     let mut content = |file: &mut std::fs::File| {
         file.set_len(layout.file_bytes)?;
         file.seek(SeekFrom::Start(layout.weights_offset))?;
-        denormal = write_weights(file, network, weights_bytes, progress)?;
-        let entries = layout.write_plans(file, plans, predicted_ns)?;
+        denormal = write_weights(file, shapes, weights_bytes, progress)?;
+        let entries = layout.write_plans(file, shapes)?;
+        for (skeleton, entry) in layout.skeletons.iter().zip(&layout.shapes) {
+            file.seek(SeekFrom::Start(entry.offset))?;
+            file.write_all(skeleton)?;
+        }
         file.seek(SeekFrom::Start(layout.names_offset))?;
         file.write_all(&layout.names)?;
-        let header = layout.header(network, weights_bytes, entries.len());
+        let header = layout.header(shapes[0].network, weights_bytes, entries.len());
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&front_pages(header, &entries, &layout.skeleton))
+        file.write_all(&first_page(header, &layout.shapes, &entries))
     };
     replace(path, |sink| {
         sink.flush()?;
@@ -78,9 +118,11 @@ pub fn write_pack(
 
 /// Where each section of a pack lies, and those that are made in memory.
 struct Layout {
-    skeleton: Vec<u8>,
+    shapes: Vec<ShapeEntry>,
+    /// Of each shape.
+    skeletons: Vec<Vec<u8>>,
     names: Vec<u8>,
-    /// Of each plan.
+    /// Of each plan, one shape after the other.
     offsets: Vec<u64>,
     names_offset: u64,
     weights_offset: u64,
@@ -88,31 +130,49 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(network: &Network, weights_bytes: u64, plans: &[Plan]) -> Result<Self, WriteError> {
-        let (skeleton, names) = (tables::skeleton(network)?, tables::layer_names(network));
-        let front = (SKELETON + skeleton.len() as u64).next_multiple_of(PAGE);
+    fn new(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<Self, WriteError> {
+        let named: Vec<_> = shapes.iter().map(|shape| (shape.name, shape.network)).collect();
+        let names = tables::names(&named);
+        let (mut entries, mut skeletons) = (Vec::new(), Vec::new());
+        let mut end = PAGE;
+        for shape in shapes {
+            let skeleton = tables::skeleton(shape.network)?;
+            let bytes = stored_bytes(&skeleton)?;
+            entries.push(ShapeEntry { offset: end, bytes, crc: crc32c(0, &skeleton) });
+            end += u64::from(bytes).next_multiple_of(PAGE);
+            skeletons.push(skeleton);
+        }
         let mut offsets = Vec::new();
-        let mut end = front;
-        for plan in plans {
-            offsets.push(end);
-            let bytes = tables::plan(plan, |_| 0)?.len() as u64;
-            end += bytes.next_multiple_of(PAGE);
-            let (found, planned) = (front + bytes.next_multiple_of(PAGE), plan.tables);
-            if found > planned {
-                return Err(WriteError::Tables { found, planned });
+        for (shape, entry) in shapes.iter().zip(&entries) {
+            for plan in shape.plans {
+                offsets.push(end);
+                let bytes = u64::from(stored_bytes(&tables::plan(plan, |_| 0)?)?);
+                end += bytes.next_multiple_of(PAGE);
+                let (found, planned) = (entry.front() + bytes.next_multiple_of(PAGE), plan.tables);
+                if found > planned {
+                    return Err(WriteError::Tables { found, planned });
+                }
             }
         }
         let weights_offset = end + (names.len() as u64).next_multiple_of(PAGE);
         let file_bytes = weights_offset + weights_bytes;
-        Ok(Self { skeleton, names, offsets, names_offset: end, weights_offset, file_bytes })
+        let shapes = entries;
+        Ok(Self {
+            shapes,
+            skeletons,
+            names,
+            offsets,
+            names_offset: end,
+            weights_offset,
+            file_bytes,
+        })
     }
 
     /// Writes the plans into a file that has its weights, of which each load gets a checksum.
     fn write_plans(
         &self,
         file: &mut std::fs::File,
-        plans: &[Plan],
-        predicted_ns: &[u64],
+        shapes: &[Shape<'_>],
     ) -> io::Result<Vec<PlanEntry>> {
         // SAFETY: a private temporary file that nobody else knows; it is not shortened while mapped.
         let map = unsafe { memmap2::Mmap::map(&*file) }?;
@@ -121,8 +181,11 @@ impl Layout {
             let start = load.offset as usize;
             crc32c(0, &weights[start..start + load.bytes as usize])
         };
+        let plans = shapes.iter().enumerate().flat_map(|(index, shape)| {
+            shape.plans.iter().zip(shape.predicted_ns).map(move |plan| (index as u16, plan))
+        });
         let mut entries = Vec::new();
-        for ((plan, &offset), &predicted_ns) in plans.iter().zip(&self.offsets).zip(predicted_ns) {
+        for ((shape, (plan, &predicted_ns)), &offset) in plans.zip(&self.offsets) {
             let section =
                 tables::plan(plan, crc).map_err(|flaw| io::Error::other(WriteError::from(flaw)))?;
             let strategy = STRATEGIES.iter().position(|name| *name == plan.strategy).unwrap_or(0);
@@ -130,12 +193,12 @@ impl Layout {
                 budget: plan.budget,
                 arena_bytes: plan.arena_bytes,
                 offset,
-                bytes: section.len() as u64,
+                predicted_ns,
+                bytes: section.len() as u32,
                 crc: crc32c(0, &section),
                 threads: plan.threads,
-                strategy: strategy as u32,
-                reserved: 0,
-                predicted_ns,
+                strategy: strategy as u16,
+                shape,
             });
             file.seek(SeekFrom::Start(offset))?;
             file.write_all(&section)?;
@@ -153,34 +216,41 @@ impl Layout {
             file_bytes: self.file_bytes,
             names_offset: self.names_offset,
             names_bytes: self.names.len() as u64,
-            skeleton_bytes: self.skeleton.len() as u64,
             weights_offset: self.weights_offset,
             weights_bytes,
-            skeleton_crc: crc32c(0, &self.skeleton),
             names_crc: crc32c(0, &self.names),
+            shapes: self.shapes.len() as u32,
             plans: plans as u32,
             reserved: 0,
         }
     }
 }
 
-/// Header, entries and skeleton, with the checksum of the first page.
-fn front_pages(header: Header, entries: &[PlanEntry], skeleton: &[u8]) -> Vec<u8> {
-    let mut front = bytemuck::bytes_of(&header).to_vec();
-    front.extend_from_slice(bytemuck::cast_slice(entries));
-    front.resize(SKELETON as usize, 0);
-    front.extend_from_slice(skeleton);
-    front.resize(front.len().next_multiple_of(PAGE as usize), 0);
-    let crc = crc32c(0, &front[..PAGE as usize]);
-    let field = std::mem::offset_of!(Header, crc);
-    front[field..field + 4].copy_from_slice(&crc.to_le_bytes());
-    front
+/// Bytes of a section, of which an entry says no more than 32 bits.
+fn stored_bytes(section: &[u8]) -> Result<u32, WriteError> {
+    let (what, index, limit) = ("pack: bytes of a section", pack::NONE, u32::MAX.into());
+    let found = section.len() as u64;
+    u32::try_from(found).map_err(|_| Flaw { what, index, found, limit }.into())
 }
 
-/// Packs and writes the weights section from the file's position on. Returns how many weights were denormal.
+/// Header and entries, with the checksum of the first page.
+fn first_page(header: Header, shapes: &[ShapeEntry], entries: &[PlanEntry]) -> Vec<u8> {
+    let mut page = bytemuck::bytes_of(&header).to_vec();
+    page.extend_from_slice(bytemuck::cast_slice(shapes));
+    page.resize(PLANS, 0);
+    page.extend_from_slice(bytemuck::cast_slice(entries));
+    page.resize(PAGE as usize, 0);
+    let crc = crc32c(0, &page);
+    let field = std::mem::offset_of!(Header, crc);
+    page[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+    page
+}
+
+/// Packs and writes the weights section from the file's position on: what several shapes have
+/// placed in one place once. Returns how many weights were denormal.
 fn write_weights(
     file: &mut std::fs::File,
-    network: &Network,
+    shapes: &[Shape<'_>],
     weights_bytes: u64,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<u64> {
@@ -188,11 +258,14 @@ fn write_weights(
     const CHUNK: u64 = 8 << 20;
     let (mut written, mut denormal) = (0u64, 0);
     let mut buffer = Vec::new();
-    for ((layer, weights), name) in network.layers.iter().zip(&network.weights).zip(&network.names)
-    {
-        if layer.panels == 0 {
-            continue;
-        }
+    let networks = shapes.iter().map(|shape| shape.network);
+    let layers = networks.flat_map(|of| of.layers.iter().zip(&of.weights).zip(&of.names));
+    let mut layers: Vec<_> = layers.collect();
+    layers.retain(|((layer, _), _)| layer.panels > 0);
+    layers.sort_by_key(|((layer, _), _)| layer.weights);
+    layers.dedup_by_key(|((layer, _), _)| layer.weights);
+    let nr = shapes[0].network.isa.panel();
+    for ((layer, weights), name) in layers {
         let gap = layer.weights - written;
         file.write_all(&vec![0; gap as usize])?;
         written += gap;
@@ -201,7 +274,6 @@ fn write_weights(
         while first < layer.panels {
             let last = (first + at_once).min(layer.panels);
             buffer.clear();
-            let nr = network.isa.panel();
             denormal +=
                 pack_panels(weights, layer, nr, first..last, &mut buffer).map_err(|source| {
                     io::Error::other(WriteError::Overflow { layer: name.clone(), source })

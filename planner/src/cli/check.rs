@@ -49,6 +49,9 @@ struct Report {
 /// What was proved of a plan.
 #[derive(Debug, Serialize)]
 struct Plan {
+    /// The shape that it computes, of a pack of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<String>,
     strategy: &'static str,
     budget_bytes: u64,
     arena_bytes: u64,
@@ -68,7 +71,7 @@ struct Plan {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let pack = PackFile::open(&args.pack)?;
-    let skeleton = pack.skeleton()?;
+    let skeleton = pack.skeleton(0)?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
         isa: pack.isa.name(),
@@ -89,7 +92,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             Some(step) => network.names[plan.steps[step].layer as usize].clone(),
             None => "the host's turn".to_owned(),
         };
-        report.plans.push(Plan::new(&network, &plan, entry, &proof, peak_layer));
+        let shape = pack.shape_name(entry)?;
+        report.plans.push(Plan { shape, ..Plan::new(&network, &plan, entry, &proof, peak_layer) });
     }
     report.verified_bytes = verify(&pack, output)?;
     output.report(&report)
@@ -104,6 +108,7 @@ impl Plan {
         peak_layer: String,
     ) -> Self {
         Self {
+            shape: None,
             strategy: strategy(entry),
             budget_bytes: entry.budget,
             arena_bytes: proof.arena_bytes,
@@ -182,8 +187,9 @@ impl fmt::Display for Report {
         for plan in &self.plans {
             writeln!(
                 f,
-                "\nplan for {} ({}, up to {} threads): {} steps, {} loads, {} resident ones",
+                "\nplan for {}{} ({}, up to {} threads): {} steps, {} loads, {} resident ones",
                 size::human(plan.budget_bytes),
+                plan.shape.as_ref().map_or(String::new(), |shape| format!(" of shape {shape}")),
                 plan.strategy,
                 plan.threads,
                 plan.steps,

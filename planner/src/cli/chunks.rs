@@ -79,7 +79,7 @@ fn is_pack(path: &Path) -> Result<bool, Error> {
 }
 
 fn of_model(path: &Path, reading: &Reading) -> Result<FileReport, Error> {
-    let graph = reading.import(path)?;
+    let graph = reading.import("`eyelet gpu-chunks`", path)?;
     let objects = Objects::new(&chunks::of_graph(&graph), chunks::GRANULARITY);
     let covers = covers(objects.range_bytes);
     let (file, network) = (path.to_owned(), graph.name);
@@ -88,7 +88,8 @@ fn of_model(path: &Path, reading: &Reading) -> Result<FileReport, Error> {
 
 fn of_pack(path: &Path) -> Result<FileReport, Error> {
     let pack = PackFile::open(path)?;
-    let skeleton = pack.skeleton()?;
+    // Of several shapes the first.
+    let skeleton = pack.skeleton(0)?;
     let objects = chunks::of_records(skeleton.buffers.iter(), skeleton.layers.iter());
     let objects = Objects::new(&objects, chunks::GRANULARITY);
     let plans = pack.entries.iter().map(|entry| PlanReport {

@@ -165,7 +165,13 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
     output.line(format_args!("planning it into {small}, and into memory that holds all of it"))?;
     let mut budgets = vec![args.budget, full.max(args.budget)];
     budgets.dedup();
-    let packed = pack(&request(budgets)?, model, &graph, &model.with_extension("pack"), output)?;
+    let packed = pack(
+        &request(budgets)?,
+        model,
+        &[(String::new(), graph)],
+        &model.with_extension("pack"),
+        output,
+    )?;
     output.line(format_args!("  planned in {:.0} ms", packed.planning_ms))?;
     Ok((model.with_extension("pack"), packed.weights_bytes, full.max(args.budget)))
 }
@@ -220,7 +226,8 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
     let graph = import_bytes(Bytes::from_static(MODEL), None)
         .map_err(|error| Error::of_import(name, error))?;
     let path = folder.join("digits.pack");
-    let packed = pack(&request(vec![DIGITS_BUDGET])?, name, &graph, &path, output)?;
+    let packed =
+        pack(&request(vec![DIGITS_BUDGET])?, name, &[(String::new(), graph)], &path, output)?;
     let bytes =
         std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
 

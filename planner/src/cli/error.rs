@@ -71,6 +71,17 @@ pub enum Error {
         "{option} is for the strategy {of}, and this is {strategy}: leave it out, or give --strategy {of}"
     )]
     NotOfStrategy { option: &'static str, of: &'static str, strategy: &'static str },
+    #[error("shape {shape}: {source}")]
+    OfShape { shape: String, source: Box<Error> },
+    #[error("{what} is of one shape, and --dim gives {shapes}: give one extent for each dimension")]
+    OneShape { what: &'static str, shapes: usize },
+    #[error(
+        "--dim {first} gives {extents} extents, and --dim {other} gives {others}: shapes take one of each, so give as \
+         many, or one for all shapes"
+    )]
+    Uneven { first: String, extents: usize, other: String, others: usize },
+    #[error("--dim gives the shape {0} twice: give each once")]
+    Twice(String),
     #[error("GPUs read no weights of int8: give --weights fp16, or plan for a board without one")]
     EightBitsOnGpu,
     #[error(transparent)]
@@ -96,6 +107,11 @@ pub enum Error {
          for less", path.display(), size::exact(*budget), sizes(plans)
     )]
     Budget { path: PathBuf, budget: u64, plans: Vec<u64> },
+    #[error(
+        "{}: no shape has {asked}; it has {}: give one of these, or plan the model for another with --dim",
+        path.display(), named_shapes(shapes)
+    )]
+    Shape { path: PathBuf, asked: String, shapes: Vec<String> },
     #[error("{}: changing the budget to {}: {source}", path.display(), size::exact(*budget))]
     Switch { path: PathBuf, budget: u64, source: BudgetError },
     #[error("the network has {} ({}), but {given} --input options are given", inputs(names), names.join(", "))]
@@ -170,6 +186,14 @@ impl Error {
         Self::Import { path: path.to_owned(), source: Box::new(source), command: None }
     }
 
+    /// An error of one of several shapes.
+    pub fn of_shape(self, shape: &str) -> Self {
+        match shape {
+            "" => self,
+            shape => Self::OfShape { shape: shape.to_owned(), source: Box::new(self) },
+        }
+    }
+
     /// An error of a GPU.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     pub fn gpu(error: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -207,6 +231,13 @@ fn named_profile(path: &std::path::Path, source: &ProfileError) -> String {
     match source {
         ProfileError::Read { .. } => String::new(),
         _ => format!("{}: ", path.display()),
+    }
+}
+
+fn named_shapes(shapes: &[String]) -> String {
+    match shapes {
+        [one] if one.is_empty() => "one shape without a name".to_owned(),
+        shapes => shapes.join(" and "),
     }
 }
 

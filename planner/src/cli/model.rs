@@ -18,9 +18,10 @@ pub struct Reading {
     /// The shape of an input that the model leaves open, as in --shape image=1,3,224,224. Once for each.
     #[arg(long = "shape", value_name = "NAME=N,N,…", value_parser = shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// The extent of a dimension that the model names, as in --dim batch=1. Once for each.
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
-    dims: Vec<(String, usize)>,
+    /// The extent of a dimension that the model names, as in --dim batch=1. Once for each. Of several extents, as in
+    /// --dim seq=32,64,128, each makes a shape of the pack; several such dimensions take as many.
+    #[arg(long = "dim", value_name = "NAME=N[,N…]", value_parser = dims)]
+    dims: Vec<(String, Vec<usize>)>,
     /// Makes an input a constant: a number, several with commas between them, or the path of a .npy file. What follows
     /// from it is computed while the model is read. Once for each.
     #[arg(long = "constant", value_name = "NAME=VALUE", value_parser = constant)]
@@ -39,12 +40,54 @@ impl Reading {
         files.reads("--weights-file", &self.weights_file)
     }
 
-    /// Reads a model.
-    pub fn import(&self, path: &Path) -> Result<Graph, Error> {
+    /// Reads a model in one shape, which is all that `what` is of.
+    pub fn import(&self, what: &'static str, path: &Path) -> Result<Graph, Error> {
+        match self.shapes()? {
+            shapes if shapes.len() > 1 => Err(Error::OneShape { what, shapes: shapes.len() }),
+            mut shapes => self.read(path, shapes.remove(0).1),
+        }
+    }
+
+    /// Reads a model in each of its shapes. One alone has no name.
+    pub fn import_shapes(&self, path: &Path) -> Result<Vec<(String, Graph)>, Error> {
+        let shapes = self.shapes()?.into_iter();
+        shapes.map(|(name, dims)| Ok((name, self.read(path, dims)?))).collect()
+    }
+
+    /// Names and extents of the dimensions of each shape. What differs is its name.
+    fn shapes(&self) -> Result<Vec<(String, Vec<(String, usize)>)>, Error> {
+        let mut lists = self.dims.iter().filter(|(_, extents)| extents.len() > 1);
+        let count = match lists.next() {
+            None => 1,
+            Some((first, extents)) => {
+                let extents = extents.len();
+                if let Some((other, others)) = lists.find(|(_, others)| others.len() != extents) {
+                    let (first, other, others) = (first.clone(), other.clone(), others.len());
+                    return Err(Error::Uneven { first, extents, other, others });
+                }
+                extents
+            }
+        };
+        let mut shapes: Vec<(String, Vec<(String, usize)>)> = Vec::new();
+        for shape in 0..count {
+            let extent = |extents: &[usize]| extents[shape.min(extents.len() - 1)];
+            let different = self.dims.iter().filter(|(_, extents)| extents.len() > 1);
+            let name = different.map(|(name, extents)| format!("{name}={}", extent(extents)));
+            let name = name.collect::<Vec<_>>().join(",");
+            if shapes.iter().any(|(known, _)| *known == name) {
+                return Err(Error::Twice(name));
+            }
+            let dims = self.dims.iter().map(|(name, extents)| (name.clone(), extent(extents)));
+            shapes.push((name, dims.collect()));
+        }
+        Ok(shapes)
+    }
+
+    fn read(&self, path: &Path, dims: Vec<(String, usize)>) -> Result<Graph, Error> {
         let options = Options {
             memory: self.import_memory,
             shapes: self.shapes.clone(),
-            dims: self.dims.clone(),
+            dims,
             constants: self.constants.clone(),
             until: self.until.clone(),
             weights: self.weights_file.clone(),
@@ -71,11 +114,20 @@ fn again(more: &str) -> String {
 }
 
 /// `batch=1`.
-fn dim(text: &str) -> Result<(String, usize), String> {
+pub fn dim(text: &str) -> Result<(String, usize), String> {
+    match dims(text)? {
+        (name, extents) if extents.len() == 1 => Ok((name, extents[0])),
+        _ => Err(format!("`{text}` has several extents: give one")),
+    }
+}
+
+/// `seq=32,64,128`, or one extent.
+fn dims(text: &str) -> Result<(String, Vec<usize>), String> {
     let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, extent) =
+    let (name, extents) =
         parts.ok_or_else(|| format!("`{text}` is none: write one such as batch=1"))?;
-    Ok((name.into(), extent_of(extent)?))
+    let extents = extents.split(',').map(extent_of).collect::<Result<_, _>>()?;
+    Ok((name.into(), extents))
 }
 
 /// `image=1,3,224,224`.

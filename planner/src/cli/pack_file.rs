@@ -4,7 +4,7 @@ use super::Error;
 use eyelet::executor::{self, OpenError, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{self, Header, LayerNames, PAGE, PlanEntry, PlanView, Skeleton};
+use eyelet::pack::{self, Header, LayerNames, PAGE, PlanEntry, PlanView, ShapeEntry, Skeleton};
 use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::open::open;
@@ -21,6 +21,7 @@ pub struct PackFile {
     map: Mmap,
     pub header: Header,
     pub isa: Isa,
+    pub shapes: Vec<ShapeEntry>,
     pub entries: Vec<PlanEntry>,
 }
 
@@ -52,37 +53,44 @@ impl PackFile {
         let map = unsafe { MmapOptions::new().len(bytes).map(file) }.map_err(unreadable)?;
         // The header has been checked: the code is one.
         let isa = Isa::from_code(header.isa).ok_or(wrong(OpenError::Isa { found: header.isa }))?;
+        let shapes = executor::shapes(&page, header.shapes).collect();
         let entries = executor::entries(&page, header.plans).collect();
-        Ok(Self { path: path.to_owned(), map, header, isa, entries })
+        Ok(Self { path: path.to_owned(), map, header, isa, shapes, entries })
     }
 
-    /// The network, if its section is whole.
-    pub fn skeleton(&self) -> Result<Skeleton<'_>, Error> {
-        let range = self.header.skeleton();
-        // The header has been checked: it is there.
-        let bytes = self.map.get(range.start as usize..range.end as usize).unwrap_or_default();
-        let bytes = self.verified("skeleton", bytes, self.header.skeleton_crc)?;
+    /// The network in one of its shapes, if its section is whole.
+    ///
+    /// # Panics
+    /// When there is no such shape.
+    pub fn skeleton(&self, shape: usize) -> Result<Skeleton<'_>, Error> {
+        let ShapeEntry { offset, bytes, crc } = self.shapes[shape];
+        let bytes = self.section("skeleton", offset, bytes.into(), crc)?;
         Skeleton::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
     }
 
-    /// The names of its layers.
+    /// The names of its shapes and their layers.
     pub fn names(&self) -> Result<LayerNames<'_>, Error> {
         let Header { names_offset, names_bytes, names_crc, .. } = self.header;
         let bytes = self.section("layers' names", names_offset, names_bytes, names_crc)?;
-        LayerNames::view(bytes, self.skeleton()?.layers.len())
-            .map_err(|flaw| self.wrong(flaw.into()))
+        LayerNames::view(bytes, self.shapes.len()).map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// The name of a plan's shape, where there are several.
+    pub fn shape_name(&self, entry: &PlanEntry) -> Result<Option<String>, Error> {
+        let name = || Ok(self.names()?.of_shape(entry.shape.into()).to_owned());
+        (self.shapes.len() > 1).then(name).transpose()
     }
 
     /// A plan, if its section is whole.
     pub fn plan(&self, entry: &PlanEntry) -> Result<PlanView<'_>, Error> {
-        let bytes = self.section("plan", entry.offset, entry.bytes, entry.crc)?;
+        let bytes = self.section("plan", entry.offset, entry.bytes.into(), entry.crc)?;
         PlanView::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
     }
 
     /// Bytes of arena that the tables of a plan take.
     pub fn tables(&self, entry: &PlanEntry) -> u64 {
-        let page_up = |bytes: u64| bytes.next_multiple_of(PAGE);
-        page_up(self.header.skeleton().end) + page_up(entry.bytes)
+        let shape = self.shapes[usize::from(entry.shape)];
+        shape.front() + u64::from(entry.bytes).next_multiple_of(PAGE)
     }
 
     /// A plan, proved as the runtime proves it before it runs it.
@@ -95,7 +103,7 @@ impl PackFile {
             step_work: STEP_WORK,
             effort: Bounds::effort_for(self.header.file_bytes, self.header.plans),
         };
-        ProvenSkeleton::new(self.skeleton()?, self.isa, self.header.weights_bytes)
+        ProvenSkeleton::new(self.skeleton(entry.shape.into())?, self.isa, self.header.weights_bytes)
             .and_then(|network| Proven::new(&network, plan, bounds))
             .map_err(|flaw| self.wrong(flaw.into()))
     }
@@ -178,7 +186,9 @@ pub fn planner_types(
         buffers: skeleton.buffers.iter().collect(),
         tensors: skeleton.tensors.to_vec(),
         layers: skeleton.layers.iter().collect(),
-        names: (0..skeleton.layers.len()).map(|layer| names.of(layer).to_owned()).collect(),
+        names: (0..skeleton.layers.len())
+            .map(|layer| names.of(entry.shape.into(), layer).to_owned())
+            .collect(),
         weights: vec![Weights::None; skeleton.layers.len()],
         on_load: vec![0; skeleton.layers.len()],
         inputs: skeleton.inputs.iter().map(port).collect(),

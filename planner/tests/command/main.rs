@@ -12,4 +12,5 @@ mod memory;
 mod pictures;
 mod report;
 mod see;
+mod shapes;
 mod tasks;

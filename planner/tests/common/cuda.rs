@@ -58,7 +58,7 @@ impl OneGpu {
     /// With memory for a pack.
     pub fn memory_for(&self, pack: &[u8], memory: Memory, arena: u64) -> Result<Gpu<'_>, GpuError> {
         let page = &pack[..PAGE as usize];
-        let tables = tables_bytes(page, &header(page, pack.len() as u64).unwrap()).unwrap();
+        let tables = tables_bytes(page, &header(page, pack.len() as u64).unwrap());
         Gpu::new(&self.context, kernels(&self.context), memory, arena, tables)
     }
 }

@@ -5,7 +5,9 @@ use eyelet::device::{Device, Inline};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::stored::{LoadRecord, PlaceRecord};
-use eyelet::pack::{Header, MAX_PLANS, PAGE, PlanEntry, PlanHeader};
+use eyelet::pack::{
+    Header, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, PlanHeader, SHAPES, SKELETON, ShapeEntry,
+};
 use eyelet::storage::Slice;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -20,10 +22,19 @@ pub fn header(pack: &[u8]) -> Header {
     bytemuck::pod_read_unaligned(&pack[..size_of::<Header>()])
 }
 
+/// The plans' entries, and where they lie.
 pub fn entries(pack: &[u8]) -> Vec<(usize, PlanEntry)> {
-    let count = (header(pack).plans as usize).min(MAX_PLANS);
-    let at = |index: usize| size_of::<Header>() + index * size_of::<PlanEntry>();
-    let entry = |at: usize| bytemuck::pod_read_unaligned(&pack[at..at + size_of::<PlanEntry>()]);
+    table(pack, PLANS, (header(pack).plans as usize).min(MAX_PLANS))
+}
+
+/// The shapes' entries, and where they lie.
+pub fn shapes(pack: &[u8]) -> Vec<(usize, ShapeEntry)> {
+    table(pack, SHAPES, (header(pack).shapes as usize).min(MAX_SHAPES))
+}
+
+fn table<T: bytemuck::AnyBitPattern>(pack: &[u8], start: usize, count: usize) -> Vec<(usize, T)> {
+    let at = |index: usize| start + index * size_of::<T>();
+    let entry = |at: usize| bytemuck::pod_read_unaligned(&pack[at..at + size_of::<T>()]);
     (0..count).map(|index| (at(index), entry(at(index)))).collect()
 }
 
@@ -32,17 +43,17 @@ pub fn entries(pack: &[u8]) -> Vec<(usize, PlanEntry)> {
 pub fn seal(pack: &mut [u8]) {
     let head = header(pack);
     for (at, entry) in entries(pack) {
-        let Some(section) = range(pack, entry.offset, entry.bytes) else { continue };
+        let Some(section) = range(pack, entry.offset, entry.bytes.into()) else { continue };
         seal_loads(pack, &head, section.clone());
         let crc = crc32c(0, &pack[section]);
         let field = at + offset_of!(PlanEntry, crc);
         pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
     }
-    let skeleton = head.skeleton().start;
-    for (start, bytes, field) in [
-        (skeleton, head.skeleton_bytes, offset_of!(Header, skeleton_crc)),
-        (head.names_offset, head.names_bytes, offset_of!(Header, names_crc)),
-    ] {
+    let mut sections = vec![(head.names_offset, head.names_bytes, offset_of!(Header, names_crc))];
+    for (at, shape) in shapes(pack) {
+        sections.push((shape.offset, shape.bytes.into(), at + offset_of!(ShapeEntry, crc)));
+    }
+    for (start, bytes, field) in sections {
         if let Some(section) = range(pack, start, bytes) {
             let crc = crc32c(0, &pack[section]);
             pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
@@ -52,7 +63,7 @@ pub fn seal(pack: &mut [u8]) {
 }
 
 /// Puts the checksum of the first page right.
-pub fn seal_first_page(pack: &mut [u8]) {
+fn seal_first_page(pack: &mut [u8]) {
     let field = offset_of!(Header, crc);
     pack[field..field + 4].fill(0);
     let crc = crc32c(0, &pack[..PAGE as usize]);
@@ -146,7 +157,7 @@ pub struct Manner {
 /// Verified, on one thread that loads as well.
 pub const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
 
-/// Opens a pack and runs two inferences. Whatever the bytes are, this returns, and the tables in the arena
+/// Opens a pack and runs two inferences in each shape. Whatever the bytes are, this returns, and the tables in the arena
 /// stay as they were read.
 pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenError> {
     let device: &dyn Device = if manner.three { &Three } else { &Inline };
@@ -154,24 +165,40 @@ pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenE
     let options = Options { verify: manner.verify, threads, ..Options::default() };
     let mut storage = Slice(pack);
     let mut instance = Instance::open(&mut storage, arena.bytes(), options)?;
-    let plan = *instance.entry();
-    if manner.beside {
-        instance.with_loader(&mut storage, |model| twice(model, device)).unwrap();
+    let whole = if manner.beside {
+        instance.with_loader(&mut storage, |model| every_shape(model, device)).unwrap()
     } else {
-        twice(&mut instance.inline(&mut storage), device);
+        every_shape(&mut instance.inline(&mut storage), device)
+    };
+    if !whole {
+        return Ok(());
     }
-    let head = header(pack);
+    let plan = *instance.entry();
+    let (_, shape) = shapes(pack)[usize::from(plan.shape)];
     let sections = [
-        (0, head.skeleton().end.next_multiple_of(PAGE)),
-        (plan.offset, plan.bytes.next_multiple_of(PAGE)),
+        (0, 0, SKELETON),
+        (SKELETON, shape.offset, shape.bytes.into()),
+        (shape.front(), plan.offset, u64::from(plan.bytes).next_multiple_of(PAGE)),
     ];
-    let mut at = 0;
-    for (offset, bytes) in sections {
+    for (at, offset, bytes) in sections {
         let section = range(pack, offset, bytes).unwrap();
-        assert!(arena.bytes()[at..at + bytes as usize] == pack[section], "tables are written to");
-        at += bytes as usize;
+        let tables = &arena.bytes()[at as usize..(at + bytes) as usize];
+        assert!(tables == &pack[section], "tables are written to");
     }
     Ok(())
+}
+
+/// Runs two inferences in each shape that has a plan, the one that was opened first and last.
+/// Whether that has a plan in the end: a resident load of it can be forged so that it fails now and then.
+fn every_shape<F: Feed>(model: &mut Model<'_, '_, F>, device: &dyn Device) -> bool {
+    twice(model, device);
+    let opened = model.shape();
+    for shape in (0..model.shapes()).filter(|shape| *shape != opened) {
+        if model.set_shape(shape).is_ok() {
+            twice(model, device);
+        }
+    }
+    model.shapes() == 1 || model.set_shape(opened).inspect(|_| twice(model, device)).is_ok()
 }
 
 /// Runs two inferences. A forged pack can say of a port that it has integers.

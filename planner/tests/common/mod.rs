@@ -25,13 +25,13 @@ use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::board::Board;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Graph, Op};
-use eyelet_planner::layout::place_weights;
+use eyelet_planner::layout::{SharedWeights, place_weights};
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::strategy::choose::{Chosen, choose};
+use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
 use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request};
-use eyelet_planner::write::write_pack;
+use eyelet_planner::write::{Shape, write_pack, write_shapes};
 use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
 
@@ -195,6 +195,43 @@ impl Subject {
             inputs.iter().map(|input| input.iter().map(|x| f64::from(*x)).collect()).collect();
         reference::run(&self.graph, &wide)
     }
+}
+
+/// A pack of several shapes of a network, each by its name, with a plan for each budget. Their
+/// networks as they were planned.
+pub fn pack_shapes(
+    path: &Path,
+    shapes: &[(&str, Graph)],
+    board: &Board,
+    budgets: &[u64],
+    threads: u32,
+) -> Vec<Network> {
+    let request = PackRequest::new(budgets.to_vec(), board.profile.clone(), threads);
+    let request = PackRequest { effort: Effort::Fast, ..request };
+    let mut shared = SharedWeights::default();
+    let mut all: Vec<(&str, Chosen, Vec<Plan>)> = Vec::new();
+    for (name, graph) in shapes {
+        let network = passes::lower(graph, board.profile.isa).unwrap();
+        let chosen = choose_shape(&network, &request, &shared).unwrap();
+        shared.add(&chosen.network);
+        let plans: Vec<Plan> = chosen.made.iter().map(|made| made.plan.clone()).collect();
+        for plan in &plans {
+            check(&chosen.network, plan, chosen.weights_bytes).unwrap();
+        }
+        all.push((name, chosen, plans));
+    }
+    let written: Vec<Shape<'_>> = all
+        .iter()
+        .map(|(name, chosen, plans)| Shape {
+            name,
+            network: &chosen.network,
+            plans,
+            predicted_ns: &chosen.predicted_ns,
+        })
+        .collect();
+    let weights_bytes = all.last().unwrap().1.weights_bytes;
+    write_shapes(path, &written, weights_bytes, &mut |_| {}).unwrap();
+    all.into_iter().map(|(_, chosen, _)| chosen.network).collect()
 }
 
 /// Uniform in [-1, 1), from a linear congruential generator.

@@ -6,9 +6,9 @@ use eyelet::executor::OpenError;
 use eyelet::kernels::Isa;
 use eyelet::pack::stored::{LayerRecord, StepRecord, WorkRecord};
 use eyelet::pack::{
-    Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
-    PlanEntry, PlanHeader, PoolParams, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
-    params_words,
+    Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, PLANS, Place,
+    PlanEntry, PlanHeader, PoolParams, Port, SHAPES, ShapeEntry, SkeletonHeader, Step, Tensor,
+    VERSION, params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,7 @@ impl Records {
             bytemuck::cast_slice(&steps.collect::<Vec<_>>()),
         ]
         .concat();
-        let plan_offset = (SKELETON + skeleton.len() as u64).next_multiple_of(PAGE);
+        let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
         let weights_offset = plan_offset + (plan.len() as u64).next_multiple_of(PAGE);
         let header = Header {
             magic: MAGIC,
@@ -163,11 +163,10 @@ impl Records {
             file_bytes: weights_offset + self.weights,
             names_offset: weights_offset,
             names_bytes: 0,
-            skeleton_bytes: skeleton.len() as u64,
             weights_offset,
             weights_bytes: self.weights,
-            skeleton_crc: 0,
             names_crc: 0,
+            shapes: 1,
             plans: 1,
             reserved: 0,
         };
@@ -175,17 +174,19 @@ impl Records {
             budget: self.arena,
             arena_bytes: self.arena,
             offset: plan_offset,
-            bytes: plan.len() as u64,
+            bytes: plan.len() as u32,
             threads: 3,
             ..bytemuck::Zeroable::zeroed()
         };
+        let shape = ShapeEntry { offset: PAGE, bytes: skeleton.len() as u32, crc: 0 };
         let mut pack = vec![0; header.file_bytes as usize];
         let mut put = |at: u64, bytes: &[u8]| {
             pack[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };
         put(0, bytemuck::bytes_of(&header));
-        put(size_of::<Header>() as u64, bytemuck::bytes_of(&entry));
-        put(SKELETON, &skeleton);
+        put(SHAPES as u64, bytemuck::bytes_of(&shape));
+        put(PLANS as u64, bytemuck::bytes_of(&entry));
+        put(PAGE, &skeleton);
         put(plan_offset, &plan);
         put(weights_offset, bytemuck::cast_slice(&self.data));
         seal(&mut pack);

@@ -1,7 +1,8 @@
 //! What the inputs of each target are made from: small, and right.
 
 use crate::common::records::Records;
-use crate::common::{Subject, digits, sliding};
+use crate::common::transformer::transformer_of;
+use crate::common::{Subject, board, digits, pack_shapes, sliding};
 use bytes::Bytes;
 use eyelet::kernels::Isa;
 use eyelet_planner::import::onnx::{
@@ -195,11 +196,15 @@ pub fn open() -> Vec<Vec<u8>> {
     let subject = Subject::new(&digits());
     subject.pack(&path, &[subject.smallest(3), super::open::ARENA as u64], 3);
     let arena = super::open::ARENA as u64;
+    let shapes = folder.path().join("shapes.pack");
+    let graphs = [("seq=3", transformer_of(3)), ("seq=7", transformer_of(7))];
+    pack_shapes(&shapes, &graphs, &board::board(), &[arena / 4, arena], 3);
     let packs = [
         Records::copy(arena).pack(),
         Records::pooling(arena, 9, true).pack(),
         sliding::LEAST.plan(Isa::Portable).pack(),
         std::fs::read(path).unwrap(),
+        std::fs::read(shapes).unwrap(),
     ];
     (1..).zip(packs).map(|(manner, pack)| [&pack[..], &[manner]].concat()).collect()
 }

@@ -3,13 +3,15 @@
 //! budget permits.
 
 use crate::common::cuda::{OneGpu, kernels};
-use crate::common::forge::{entries, header, seal, twice};
+use crate::common::forge::{entries, header, seal, shapes, twice};
 use crate::common::transformer::transformer;
 use crate::common::{Subject, digits, gpu};
 use eyelet::device::cuda::{Gpu, Memory};
 use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{Instance, Options};
-use eyelet::pack::{Encoding, Header, NONE, PAGE, PlanEntry, SkeletonHeader};
+use eyelet::pack::{
+    Encoding, NONE, PAGE, PLANS, PlanEntry, SHAPES, SKELETON, ShapeEntry, SkeletonHeader,
+};
 use eyelet::storage::Slice;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,14 +39,15 @@ fn packs() -> Vec<(Memory, u64, Vec<u8>)> {
 
 /// Where the words lie that mean something: header and its one entry, skeleton without names, plan.
 fn words(pack: &[u8]) -> Vec<usize> {
-    let (head, plan) = (header(pack), entries(pack)[0].1);
-    let skeleton = head.skeleton().start as usize;
+    let ((_, shape), (_, plan)) = (shapes(pack)[0], entries(pack)[0]);
+    let skeleton = shape.offset as usize;
     let names: SkeletonHeader =
         bytemuck::pod_read_unaligned(&pack[skeleton..][..size_of::<SkeletonHeader>()]);
-    let skeleton = skeleton..skeleton + head.skeleton_bytes as usize - names.names as usize;
-    let plan = plan.offset as usize..(plan.offset + plan.bytes) as usize;
-    let head = 0..size_of::<Header>() + size_of::<PlanEntry>();
-    [head, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
+    let skeleton = skeleton..skeleton + (shape.bytes - names.names) as usize;
+    let plan = plan.offset as usize..plan.offset as usize + plan.bytes as usize;
+    let head = 0..SHAPES + size_of::<ShapeEntry>();
+    let entry = PLANS..PLANS + size_of::<PlanEntry>();
+    [head, entry, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
 }
 
 /// Opens a pack and runs two inferences; the tables stay as they were read. Whether it opened.
@@ -64,12 +67,17 @@ fn run(device: &mut Gpu<'_>, pack: &[u8], beside: bool) -> bool {
             return false;
         }
     };
-    let head = header(pack);
-    let mut tables = &*device.lend().host;
-    for (offset, bytes) in [(0, head.skeleton().end), (plan.offset, plan.bytes)] {
-        let (offset, bytes) = (offset as usize, bytes.next_multiple_of(PAGE) as usize);
-        assert!(tables[..bytes] == pack[offset..offset + bytes], "tables are written to");
-        tables = &tables[bytes..];
+    let (_, shape) = shapes(pack)[0];
+    let tables = &*device.lend().host;
+    let sections = [
+        (0, 0, SKELETON),
+        (SKELETON, shape.offset, shape.bytes.into()),
+        (shape.front(), plan.offset, u64::from(plan.bytes).next_multiple_of(PAGE)),
+    ];
+    for (at, offset, bytes) in sections
+        .map(|(at, from, bytes): (u64, u64, u64)| (at as usize, from as usize, bytes as usize))
+    {
+        assert!(tables[at..at + bytes] == pack[offset..offset + bytes], "tables are written to");
     }
     true
 }

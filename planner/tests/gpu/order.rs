@@ -7,7 +7,7 @@ use crate::common::{Subject, digits, gpu};
 use eyelet::device::Inline;
 use eyelet::executor::{
     BudgetError, Feed, InferError, Instance, LoadError, Model, OpenError, Options, StepTimes,
-    header, tables_bytes,
+    header, shapes, tables_bytes,
 };
 use eyelet::pack::{Load, PAGE, Step};
 use eyelet::storage::faulty::{Fault, Faulty};
@@ -48,7 +48,7 @@ impl Case {
     /// A device with memory for the whole pack.
     fn device(&self, seed: u64) -> Adversary {
         let header = header(&self.pack[..PAGE as usize], self.pack.len() as u64).unwrap();
-        let tables = tables_bytes(&self.pack[..PAGE as usize], &header).unwrap();
+        let tables = tables_bytes(&self.pack[..PAGE as usize], &header);
         Adversary::new(1 << 20, self.staged.then_some(tables), seed)
     }
 
@@ -153,9 +153,10 @@ impl Plan {
 
 /// Where tables end in the arena: the end of header, skeleton and the plan's section.
 fn tables(case: &Case, entry: &eyelet::pack::PlanEntry) -> u64 {
-    let header = header(&case.pack[..PAGE as usize], case.pack.len() as u64).unwrap();
-    let up = |bytes: u64| bytes.next_multiple_of(PAGE);
-    up(header.skeleton().end) + up(entry.bytes)
+    let (page, size) = (&case.pack[..PAGE as usize], case.pack.len() as u64);
+    let header = header(page, size).unwrap();
+    let shape = shapes(page, header.shapes).next().unwrap();
+    shape.front() + u64::from(entry.bytes).next_multiple_of(PAGE)
 }
 
 /// An inference: what comes out is what went in, and the number of the output.
@@ -450,7 +451,7 @@ fn packs_and_devices_that_do_not_suit_one_another() {
 
     // A plan that reads into the arena, and a GPU with a memory of its own; all but the largest stream.
     let header = header(&case.pack[..PAGE as usize], case.pack.len() as u64).unwrap();
-    let tables = tables_bytes(&case.pack[..PAGE as usize], &header).unwrap();
+    let tables = tables_bytes(&case.pack[..PAGE as usize], &header);
     let mut device = Adversary::new(1 << 20, Some(tables), 1);
     let error = Instance::open_on(&mut storage, &mut device, Options::default()).unwrap_err();
     assert_eq!(error, OpenError::Unstaged);

@@ -642,8 +642,8 @@ fn a_loader_thread_recovers_from_storage_errors() {
         let mut arena = Aligned::new(budget);
         let mut storage = Slice(&pack);
         let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
-        // Two reads are of tables: the skeleton is in the first page.
-        (2 + instance.plan().resident.len(), instance.plan().loads.len())
+        // Three reads are of tables: header, skeleton, plan.
+        (3 + instance.plan().resident.len(), instance.plan().loads.len())
     };
     // Every load of the first two inferences fails once, each time on its own.
     for failing in reads.0..reads.0 + 2 * reads.1 {

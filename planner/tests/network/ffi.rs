@@ -1,13 +1,16 @@
 //! The C interface, called as C calls it: the same bits as by the library's own interface, from every kind of source, and
 //! errors that say what is wrong. That C agrees with it on the records is for `tools/c.sh` to see.
 
+use crate::common::board::board;
 use crate::common::command::packed;
+use crate::common::pack_shapes;
+use crate::common::transformer::transformer_of;
 use eyelet::arena::ArenaMemory;
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::ffi::{self, *};
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{Header, PAGE, PlanEntry};
+use eyelet::pack::{Header, PAGE, PLANS, PlanEntry};
 use eyelet::storage::Slice;
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -116,6 +119,7 @@ fn options(budget: u64, threads: u32, load_inline: bool) -> ffi::Options {
         depth: 0,
         cores: null(),
         step_work: 0,
+        shape: 0,
     }
 }
 
@@ -255,14 +259,71 @@ fn steps_budgets_and_what_is_told_of_a_model() {
     }
 }
 
+#[test]
+fn shapes_are_chosen_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.pack");
+    let graphs = [("seq=3", transformer_of(3)), ("seq=8", transformer_of(8))];
+    pack_shapes(&path, &graphs, &board(), &[1 << 18], 2);
+    let pack = std::fs::read(&path).unwrap();
+    let source = in_memory(&pack);
+    let mut error = no_error();
+    let memory = Memory::new(unsafe { eyelet_arena_bytes(&source, 0, 1, &mut error) });
+    let tokens = |model| unsafe {
+        let mut info = std::mem::zeroed::<TensorInfo>();
+        assert_eq!(eyelet_input_info(model, 0, &mut info, null_mut()), 0);
+        let name = std::slice::from_raw_parts(info.name.cast::<u8>(), info.name_bytes as usize);
+        assert_eq!(name, graphs[0].1.values[graphs[0].1.inputs[0]].name.as_bytes());
+        info.elements
+    };
+    let infer = |model| unsafe {
+        let mut count = 0;
+        let words = eyelet_input_words(model, 0, &mut count);
+        (0..count as usize).for_each(|at| words.add(at).write(at as i32 % 5));
+        assert_eq!(eyelet_infer(model, null_mut()), 0);
+        let floats = eyelet_output(model, 0, &mut count);
+        std::slice::from_raw_parts(floats, count as usize).to_vec()
+    };
+    for load_inline in [false, true] {
+        unsafe {
+            let open = |shape| {
+                let mut model = null_mut();
+                let options = ffi::Options { shape, ..options(0, 1, load_inline) };
+                let status =
+                    eyelet_open(&mut model, &source, memory.0, memory.1, &options, null_mut());
+                (status, model)
+            };
+            assert_eq!(open(2).0, Status::Argument as i32);
+            let (_, model) = open(1);
+            assert_eq!((eyelet_shapes(model), eyelet_shape(model), tokens(model)), (2, 1, 8));
+            let long = infer(model);
+            let mut took = std::mem::zeroed::<Switch>();
+            assert_eq!(eyelet_set_shape(model, 0, &mut took, &mut error), 0);
+            assert_eq!((eyelet_shape(model), tokens(model)), (0, 3));
+            assert!(took.kept_bytes + took.moved_bytes > 0);
+            let short = infer(model);
+            assert_eq!(short.len() * 8, long.len() * 3);
+            assert_eq!(eyelet_set_shape(model, 2, null_mut(), &mut error), Status::Argument as i32);
+            assert!(text(&error).contains("the pack has 2"), "{}", text(&error));
+            assert_eq!(eyelet_set_shape(model, 1, null_mut(), null_mut()), 0);
+            assert_eq!(infer(model), long);
+            eyelet_close(model);
+        }
+    }
+    unsafe {
+        assert_eq!((eyelet_shapes(null_mut()), eyelet_shape(null_mut())), (0, 0));
+        let status = eyelet_set_shape(null_mut(), 0, null_mut(), null_mut());
+        assert_eq!(status, Status::Argument as i32);
+    }
+}
+
 /// Plans of a pack that says of them that they need so many bytes.
 fn needing(pack: &[u8], arena_bytes: u64) -> Vec<u8> {
     let mut crafted = pack.to_vec();
     let plans = bytemuck::pod_read_unaligned::<Header>(&pack[..size_of::<Header>()]).plans;
     for plan in 0..plans as usize {
-        let at = size_of::<Header>()
-            + plan * size_of::<PlanEntry>()
-            + std::mem::offset_of!(PlanEntry, arena_bytes);
+        let entry = PLANS + plan * size_of::<PlanEntry>();
+        let at = entry + std::mem::offset_of!(PlanEntry, arena_bytes);
         crafted[at..at + 8].copy_from_slice(&arena_bytes.to_ne_bytes());
     }
     let field = std::mem::offset_of!(Header, crc);

@@ -1,9 +1,7 @@
 //! Packs that are damaged, and packs that are forged: an error or an answer, never a panic, a hang, or a
 //! byte outside the arena.
 
-use crate::common::forge::{
-    Guarded, Manner, PLAIN, Three, entries, header, run, seal, seal_first_page,
-};
+use crate::common::forge::{Guarded, Manner, PLAIN, Three, entries, header, run, seal, shapes};
 use crate::common::prove::aligned;
 use crate::common::records::Records;
 use crate::common::sliding;
@@ -14,8 +12,8 @@ use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_
 use eyelet::kernels::Isa;
 use eyelet::ops::transformed;
 use eyelet::pack::{
-    Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Skeleton,
-    SkeletonHeader, Step, Tensor,
+    Buffer, Encoding, Header, Load, NONE, PAGE, PLANS, Place, PlanEntry, PlanView, Port, SHAPES,
+    ShapeEntry, Skeleton, SkeletonHeader, Step, Tensor,
 };
 use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet::storage::faulty::Fault;
@@ -58,14 +56,9 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
 
 /// The sections before the weights that checksums cover: header page, skeleton, plan.
 fn sections(pack: &[u8]) -> [Range<usize>; 3] {
-    let head = header(pack);
-    let plan = entries(pack)[0].1;
-    let range = |start: u64, bytes: u64| start as usize..(start + bytes) as usize;
-    [
-        0..PAGE as usize,
-        range(head.skeleton().start, head.skeleton_bytes),
-        range(plan.offset, plan.bytes),
-    ]
+    let ((_, shape), (_, plan)) = (shapes(pack)[0], entries(pack)[0]);
+    let range = |start: u64, bytes: u32| start as usize..start as usize + bytes as usize;
+    [0..PAGE as usize, range(shape.offset, shape.bytes), range(plan.offset, plan.bytes)]
 }
 
 #[test]
@@ -157,9 +150,10 @@ fn words(pack: &[u8]) -> Vec<usize> {
     let [_, skeleton, plan] = sections(pack);
     let names: SkeletonHeader =
         bytemuck::pod_read_unaligned(&pack[skeleton.start..][..size_of::<SkeletonHeader>()]);
-    let head = 0..size_of::<Header>() + size_of::<PlanEntry>();
+    let head = 0..SHAPES + size_of::<ShapeEntry>();
+    let entry = PLANS..PLANS + size_of::<PlanEntry>();
     let skeleton = skeleton.start..skeleton.end - names.names as usize;
-    [head, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
+    [head, entry, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
 }
 
 fn word(pack: &[u8], at: usize) -> u32 {
@@ -240,9 +234,10 @@ fn proofs_take_as_long_as_plans_are() {
     let arena = 1 << 20;
     let effort = |count: u32| {
         let pack = in_flight(count, arena).pack();
-        let (head, entry) = (header(&pack), entries(&pack)[0].1);
-        let section = |start: u64, bytes: u64| aligned(&pack[start as usize..][..bytes as usize]);
-        let skeleton = section(head.skeleton().start, head.skeleton_bytes);
+        let head = header(&pack);
+        let ((_, shape), (_, entry)) = (shapes(&pack)[0], entries(&pack)[0]);
+        let section = |start: u64, bytes: u32| aligned(&pack[start as usize..][..bytes as usize]);
+        let skeleton = section(shape.offset, shape.bytes);
         let plan = section(entry.offset, entry.bytes);
         let skeleton = Skeleton::view(bytemuck::cast_slice(&skeleton)).unwrap();
         let plan = PlanView::view(bytemuck::cast_slice(&plan)).unwrap();
@@ -287,7 +282,10 @@ fn a_section_has_one_plan() {
     seal(&mut pack);
     let error = run(&pack, &mut Guarded::new(1 << 20), PLAIN).unwrap_err();
     let OpenError::Flaw(flaw) = error else { panic!("{error}") };
-    assert_eq!((flaw.what, flaw.found), ("pack: two plans in one section", entry.offset));
+    assert_eq!(
+        (flaw.what, flaw.found),
+        ("pack: two skeletons or plans in one section", entry.offset)
+    );
 }
 
 /// A small pack whose one step is pooling by a window that is as large as the image.
@@ -412,18 +410,12 @@ fn every_refusal_says_what_to_do() {
     assert!(size.contains("17 bytes"), "{size}");
     for (at, name) in sections(&pack).iter().zip(["header", "skeleton", "plan"]) {
         let last = at.end - 1;
-        let change = |pack: &mut Vec<u8>| {
-            pack[last] ^= 1;
-            if name == "skeleton" {
-                seal_first_page(pack);
-            }
-        };
-        let crc = text(&change, false, PLAIN);
+        let crc = text(&|pack| pack[last] ^= 1, false, PLAIN);
         assert!(crc.contains("checksum") && crc.contains(name) && crc.contains("write it again"));
     }
     let isa = text(&set(offset_of!(Header, isa), 999), true, PLAIN);
     assert!(isa.contains("instruction set (code 999)"), "{isa}");
-    let entry = size_of::<Header>();
+    let entry = PLANS;
     let threads = text(
         &set(entry + offset_of!(PlanEntry, threads), 1),
         true,
@@ -482,9 +474,8 @@ fn a_load_that_fails_early_fails_the_inference_that_needs_it() {
         let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
         let plan = instance.plan();
         assert!(!plan.loads.is_empty());
-        // Two reads are of tables: the skeleton is in the first page.
-        assert!(header(&pack).skeleton().end <= PAGE);
-        (2 + plan.resident.len() + plan.loads.len(), plan.steps.len())
+        // Three reads are of tables: header, skeleton, plan.
+        (3 + plan.resident.len() + plan.loads.len(), plan.steps.len())
     };
     // The first load of the second inference, which the loader comes to during the first one.
     let script = [(counts.0 as u64, Fault::Errno(5))];

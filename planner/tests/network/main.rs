@@ -9,4 +9,5 @@ mod hostile;
 mod over;
 mod plans;
 mod rings;
+mod shapes;
 mod stages;

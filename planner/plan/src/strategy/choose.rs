@@ -19,7 +19,7 @@ use super::shared_residents::{Guest, lay_out};
 use super::{Draft, PackRequest, PlanError, PlanResult, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::simulate::simulate;
-use eyelet_model::layout::place_weights;
+use eyelet_model::layout::SharedWeights;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::sync::Arc;
@@ -61,9 +61,34 @@ struct Finished<'a> {
 
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
 pub fn choose(network: &Network, request: &PackRequest) -> Result<Chosen, PlanError> {
-    let mut candidates: Vec<Candidate> = offered(network, request)
+    choose_among(network, request, offered(network, request), &SharedWeights::default())
+}
+
+/// Plans one of several shapes of a network for all budgets. Layers whose weights are those of an
+/// earlier shape, which are in `shared`, use them. So that they are the same, all are stored for the
+/// direct algorithm.
+pub fn choose_shape(
+    network: &Network,
+    request: &PackRequest,
+    shared: &SharedWeights,
+) -> Result<Chosen, PlanError> {
+    let means = match request.exact || !request.strategy.transforms() {
+        true => Means::Exact,
+        false => Means::Transformed,
+    };
+    choose_among(network, request, by_means(network, request, &[means]), shared)
+}
+
+/// The plans of the fastest of these choices.
+fn choose_among(
+    network: &Network,
+    request: &PackRequest,
+    choices: Vec<Choice>,
+    shared: &SharedWeights,
+) -> Result<Chosen, PlanError> {
+    let mut candidates: Vec<Candidate> = choices
         .into_iter()
-        .map(|choice| Candidate::new(network.clone(), &choice, request))
+        .map(|choice| Candidate::new(network.clone(), &choice, request, shared))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
     let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
@@ -102,12 +127,17 @@ pub fn choose(network: &Network, request: &PackRequest) -> Result<Chosen, PlanEr
 
 /// The choices to be planned.
 fn offered(network: &Network, request: &PackRequest) -> Vec<Choice> {
-    let PackRequest { budgets, profile, threads, .. } = request;
     let means: &[Means] = match (request.exact, request.strategy.transforms()) {
         (true, _) => &[Means::Exact],
         (false, true) => &[Means::All, Means::Stored],
         (false, false) => &[Means::Stored],
     };
+    by_means(network, request, means)
+}
+
+/// The choices of these kinds to be planned.
+fn by_means(network: &Network, request: &PackRequest, means: &[Means]) -> Vec<Choice> {
+    let PackRequest { budgets, profile, threads, .. } = request;
     let mut offered: Vec<Choice> = Vec::new();
     for means in means {
         let choices = choices(network, profile, *threads, budgets, *means);
@@ -168,9 +198,14 @@ impl Finished<'_> {
 }
 
 impl Candidate {
-    fn new(mut network: Network, choice: &Choice, request: &PackRequest) -> Self {
+    fn new(
+        mut network: Network,
+        choice: &Choice,
+        request: &PackRequest,
+        shared: &SharedWeights,
+    ) -> Self {
         choice.apply(&mut network);
-        let weights_bytes = place_weights(&mut network);
+        let weights_bytes = shared.place(&mut network);
         let transformed = |budget: &u64| match request.strategy.transforms() {
             true => on_load::fastest(&request.of(&network, weights_bytes, *budget)),
             false => None,

@@ -21,6 +21,9 @@ use std::time::Instant;
 /// A budget is everything that inference touches: tables, weights, activations, scratch, inputs and
 /// outputs. Weights that do not fit are read again in every inference, ahead of their use. A budget that
 /// cannot be met ends with the smallest that can.
+///
+/// Several extents of a dimension (--dim seq=32,64) make a pack of several shapes, which share their weights. Each has
+/// a plan for every budget.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
@@ -77,7 +80,8 @@ pub struct Args {
 const EXAMPLE: &str = "\
 Example:
   eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack
-  eyelet plan resnet152.onnx --budget 24MiB --report resnet152.html";
+  eyelet plan resnet152.onnx --budget 24MiB --report resnet152.html
+  eyelet plan bert.onnx --dim batch=1 --dim seq=32,64,128 --budget 24MiB";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut budgets = args.budget;
@@ -99,10 +103,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     files.writes("-o", &path).writes("--report", &args.report).check()?;
 
     let start = Instant::now();
-    let graph = args.reading.import(&args.model)?;
+    let shapes = args.reading.import_shapes(&args.model)?;
+    if args.report.is_some() && shapes.len() > 1 {
+        return Err(Error::OneShape { what: "--report", shapes: shapes.len() });
+    }
     let import_time = start.elapsed();
     let least = match args.min_budget {
-        true => Some(least(&request, &args.model, &graph)?),
+        true => Some(least(&request, &args.model, &shapes)?),
         false => None,
     };
     let path = match (&least, path) {
@@ -111,9 +118,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         (None, None) => return Err(Error::Internal("no path for the pack".to_owned())),
     };
     request.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
-    let mut packed = pack(&request, &args.model, &graph, &path, output)?;
+    let mut packed = pack(&request, &args.model, &shapes, &path, output)?;
     packed.import_ms = to_ms(import_time);
-    packed.notes = graph.notes;
+    packed.notes = shapes.into_iter().flat_map(|(_, graph)| graph.notes).collect();
+    packed.notes.dedup();
     if let Some(file) = &args.report {
         report::write(file, &path, &request, output)?;
     }

@@ -8,18 +8,19 @@ use crate::cli::progress::Progress;
 use crate::cli::run::input::seeded;
 use crate::cli::target::Beside;
 use eyelet::kernels::Isa;
-use eyelet::pack::{Encoding, Step};
+use eyelet::pack::{Encoding, MAX_PLANS, MAX_SHAPES, Step};
 use eyelet::storage::residency::PageCache;
 use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
-use eyelet_planner::layout::place_weights;
+use eyelet_planner::layout::{SharedWeights, place_weights};
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::choose::{Chosen, choose};
+use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
 use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, PlanResult, Request};
+use eyelet_planner::write::WriteError;
 use eyelet_planner::{rounding, weights, write};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -27,8 +28,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The smallest budget that can be met.
-pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
+/// Names and graphs of the shapes of a pack. One alone has no name.
+type Shapes<'a> = &'a [(String, Graph)];
+
+/// The smallest budget that can be met in all shapes.
+pub fn least(request: &PackRequest, model: &Path, shapes: Shapes<'_>) -> Result<Least, Error> {
+    let mut most: Option<Least> = None;
+    for (name, graph) in shapes {
+        let least = least_of_shape(request, model, graph).map_err(|error| error.of_shape(name))?;
+        most = match most {
+            Some(most) if most.min_budget_bytes >= least.min_budget_bytes => Some(most),
+            _ => Some(least),
+        };
+    }
+    most.ok_or(Error::Internal("a model without a shape".to_owned()))
+}
+
+fn least_of_shape(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
     let mut network = lower(request, model, graph)?;
     let weights_bytes = place_weights(&mut network);
     let (strategy, threads) = (request.strategy, request.threads);
@@ -63,34 +79,47 @@ pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Netwo
     Ok(network)
 }
 
-/// Plans a graph and writes the pack.
+/// Plans a model in its shapes and writes the pack.
 pub fn pack(
     request: &PackRequest,
     model: &Path,
-    graph: &Graph,
+    shapes: Shapes<'_>,
     path: &Path,
     output: Output,
 ) -> Result<Packed, Error> {
     let start = Instant::now();
-    let network = lower(request, model, graph)?;
-    let passes_ms = to_ms(start.elapsed());
-    let Chosen { network, weights_bytes, made, .. } = choose(&network, request)?;
-    let prove = |made: &PlanResult| prove(request, &network, weights_bytes, made);
-    let planned = made.iter().map(prove).collect::<Result<_, _>>()?;
-    let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
-    let mut report = Packed::new(path, &network, weights_bytes, request);
-    report.passes_ms = passes_ms;
-    report.plans = planned;
-    let algorithms: Vec<_> = plans.iter().map(|plan| of_their_own(&plan.steps)).collect();
-    report.same_bits = algorithms.windows(2).all(|two| two[0] == two[1]);
+    if shapes.len() > MAX_SHAPES {
+        return Err(WriteError::Shapes(shapes.len()).into());
+    }
+    if shapes.len() * request.budgets.len() > MAX_PLANS {
+        return Err(WriteError::Plans(shapes.len() * request.budgets.len()).into());
+    }
+    let mut planned = Vec::new();
+    let mut shared = SharedWeights::default();
+    for (name, graph) in shapes {
+        let shape = PlannedShape::new(request, model, (name, graph), shapes.len(), &shared);
+        let shape = shape.map_err(|error| error.of_shape(name))?;
+        shared.add(&shape.network);
+        planned.push(shape);
+    }
+    let [first, ..] = &planned[..] else {
+        return Err(Error::Internal("a model without a shape".to_owned()));
+    };
+    // Each has the weights of those before it, too.
+    let weights_bytes = planned.iter().map(|shape| shape.weights_bytes).max().unwrap_or(0);
+    let mut report = Packed::new(path, &first.network, weights_bytes, request);
+    report.passes_ms = planned.iter().map(|shape| shape.passes_ms).sum();
+    report.same_bits = planned.iter().all(|shape| {
+        let algorithms: Vec<_> = shape.plans.iter().map(|plan| of_their_own(&plan.steps)).collect();
+        algorithms.windows(2).all(|two| two[0] == two[1])
+    });
     report.planning_ms = to_ms(start.elapsed());
 
     let start = Instant::now();
     let progress = Progress::bytes(output, "writing weights", weights_bytes);
-    let predicted: Vec<u64> = report.plans.iter().map(|plan| plan.predicted_ns).collect();
+    let written: Vec<write::Shape<'_>> = planned.iter().map(PlannedShape::to_write).collect();
     let mut set = |bytes| progress.set(bytes);
-    report.denormal_weights =
-        write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut set)?;
+    report.denormal_weights = write::write_shapes(path, &written, weights_bytes, &mut set)?;
     drop(progress);
     // What the board will prove before it runs the pack is proved here first.
     let pack = PackFile::open(path)?;
@@ -103,15 +132,67 @@ pub fn pack(
     report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     if request.weights != Encoding::F32 {
         let start = Instant::now();
-        let layers = network.layers.len() as u64;
+        let layers = planned.iter().map(|shape| shape.network.layers.len() as u64).sum();
         let progress = Progress::count(output, "comparing with fp32", layers);
-        let exact = lowered(request, model, graph)?;
-        let mut set = |layer| progress.set(layer);
-        let error = rounding::error(&network, &exact, seeded, &mut set);
-        report.rounding_error = error.map_err(|error| Error::Internal(error.to_string()))?;
+        let mut done = 0;
+        for (shape, (_, graph)) in planned.iter().zip(shapes) {
+            let exact = lowered(request, model, graph)?;
+            let mut set = |layer| progress.set(done + layer);
+            let error = rounding::error(&shape.network, &exact, seeded, &mut set);
+            let error = error.map_err(|error| Error::Internal(error.to_string()))?;
+            report.rounding_error = match (report.rounding_error, error) {
+                (Some(most), Some(error)) => Some(most.max(error)),
+                (most, error) => most.or(error),
+            };
+            done += shape.network.layers.len() as u64;
+        }
         report.rounding_ms = to_ms(start.elapsed());
     }
+    report.add(planned.into_iter().map(|shape| (shape.name, shape.network, shape.proved)));
     Ok(report)
+}
+
+/// A shape of a pack that is being made.
+struct PlannedShape {
+    name: String,
+    network: Network,
+    /// Of this shape and those before it.
+    weights_bytes: u64,
+    plans: Vec<Plan>,
+    proved: Vec<Planned>,
+    predicted_ns: Vec<u64>,
+    passes_ms: f64,
+}
+
+impl PlannedShape {
+    /// Plans one of `count` shapes, of which those before it have the weights in `shared`.
+    fn new(
+        request: &PackRequest,
+        model: &Path,
+        (name, graph): (&str, &Graph),
+        count: usize,
+        shared: &SharedWeights,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let network = lower(request, model, graph)?;
+        let passes_ms = to_ms(start.elapsed());
+        let chosen = match count {
+            1 => choose(&network, request)?,
+            _ => choose_shape(&network, request, shared)?,
+        };
+        let Chosen { network, weights_bytes, made, .. } = chosen;
+        let prove = |made: &PlanResult| prove(request, &network, weights_bytes, made);
+        let proved = made.iter().map(prove).collect::<Result<Vec<_>, _>>()?;
+        let predicted_ns = proved.iter().map(|plan| plan.predicted_ns).collect();
+        let plans = made.into_iter().map(|made| made.plan).collect();
+        let name = name.to_owned();
+        Ok(Self { name, network, weights_bytes, plans, proved, predicted_ns, passes_ms })
+    }
+
+    fn to_write(&self) -> write::Shape<'_> {
+        let Self { name, network, plans, predicted_ns, .. } = self;
+        write::Shape { name, network, plans, predicted_ns }
+    }
 }
 
 /// Proves and predicts a plan that took so much to make.
@@ -132,6 +213,7 @@ fn prove(
     let bound_ns = least_bound_ns(&request.of(network, weights_bytes, budget));
     let simulated = start.elapsed();
     Ok(Planned {
+        shape: None,
         budget_bytes: budget,
         arena_bytes: plan.arena_bytes,
         beside: Beside::of(network, plan),

@@ -2,7 +2,7 @@
 
 use crate::cli::output::shape;
 use crate::cli::target::Beside;
-use eyelet::pack::{Encoding, OpKind};
+use eyelet::pack::{Encoding, Layer, OpKind};
 use eyelet_planner::board::Device;
 use eyelet_planner::network::Network;
 use eyelet_planner::size;
@@ -39,8 +39,12 @@ pub struct Packed {
     /// Of all outputs the largest difference that rounding the weights makes, relative to the largest magnitude of
     /// the output with fp32. None where nothing is rounded, or this machine lacks the instruction set.
     pub(super) rounding_error: Option<f64>,
+    /// Of the first shape, as the layers are.
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Port>,
+    /// All shapes, of several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) shapes: Vec<Shape>,
     /// What is computed otherwise than the model says.
     pub(super) notes: Vec<String>,
     pub plans: Vec<Planned>,
@@ -84,6 +88,17 @@ impl fmt::Display for Least {
     }
 }
 
+/// A shape of a pack of several.
+#[derive(Debug, Serialize)]
+pub(super) struct Shape {
+    name: String,
+    layers: usize,
+    /// Of its layers, whether other shapes have them, too, or not.
+    weights_bytes: u64,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
 #[derive(Debug, Serialize)]
 pub(super) struct Port {
     name: String,
@@ -93,6 +108,9 @@ pub(super) struct Port {
 /// A plan of a pack.
 #[derive(Debug, Serialize)]
 pub struct Planned {
+    /// The shape that it computes, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shape: Option<String>,
     pub budget_bytes: u64,
     pub arena_bytes: u64,
     #[serde(flatten)]
@@ -135,10 +153,6 @@ impl Packed {
         weights_bytes: u64,
         request: &PackRequest,
     ) -> Self {
-        let port = |port: &eyelet_planner::network::Port| Port {
-            name: port.name.clone(),
-            shape: port.shape.clone(),
-        };
         Self {
             file: path.to_owned(),
             file_bytes: 0,
@@ -161,8 +175,9 @@ impl Packed {
             weights: request.weights.name(),
             denormal_weights: 0,
             rounding_error: None,
-            inputs: network.inputs.iter().map(port).collect(),
-            outputs: network.outputs.iter().map(port).collect(),
+            inputs: ports(&network.inputs),
+            outputs: ports(&network.outputs),
+            shapes: Vec::new(),
             notes: Vec::new(),
             plans: Vec::new(),
             import_ms: 0.0,
@@ -175,7 +190,31 @@ impl Packed {
     }
 }
 
+fn ports(ports: &[eyelet_planner::network::Port]) -> Vec<Port> {
+    ports.iter().map(|port| Port { name: port.name.clone(), shape: port.shape.clone() }).collect()
+}
+
 impl Packed {
+    /// Adds the plans of all shapes.
+    pub(super) fn add(&mut self, shapes: impl Iterator<Item = (String, Network, Vec<Planned>)>) {
+        for (name, network, plans) in shapes {
+            let shape = Some(name.clone()).filter(|name| !name.is_empty());
+            let plans = plans.into_iter().map(|plan| Planned { shape: shape.clone(), ..plan });
+            self.plans.extend(plans);
+            if shape.is_none() {
+                continue;
+            }
+            let bytes = |layer: &Layer| u64::from(layer.panels) * u64::from(layer.panel_bytes);
+            self.shapes.push(Shape {
+                name,
+                layers: network.layers.len(),
+                weights_bytes: network.layers.iter().map(bytes).sum(),
+                inputs: ports(&network.inputs),
+                outputs: ports(&network.outputs),
+            });
+        }
+    }
+
     /// How many layers are computed by Winograd's algorithm.
     fn by_winograd(&self) -> String {
         let stored = self.winograd_layers;
@@ -213,10 +252,21 @@ impl Packed {
             self.threads,
             self.board
         )?;
-        for (what, ports) in [("input", &self.inputs), ("output", &self.outputs)] {
-            for port in ports {
-                writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
+        let list = |f: &mut fmt::Formatter<'_>, inputs: &[Port], outputs: &[Port]| {
+            for (what, ports) in [("input", inputs), ("output", outputs)] {
+                for port in ports {
+                    writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
+                }
             }
+            Ok(())
+        };
+        if self.shapes.is_empty() {
+            list(f, &self.inputs, &self.outputs)?;
+        }
+        for shape in &self.shapes {
+            let weights = size::human(shape.weights_bytes);
+            writeln!(f, "shape {}: {} layers, {weights} of weights", shape.name, shape.layers)?;
+            list(f, &shape.inputs, &shape.outputs)?;
         }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
@@ -229,9 +279,12 @@ impl Packed {
 
     /// A line for each plan.
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widest = self.shapes.iter().map(|shape| shape.name.chars().count() + 1).max();
+        let width = widest.unwrap_or(0);
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
+            "\n{:<width$}{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
+            "",
             "budget",
             "arena",
             "resident",
@@ -248,8 +301,9 @@ impl Packed {
         for plan in &self.plans {
             writeln!(
                 f,
-                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
+                "{:<width$}{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
                  {:>9.2} ms {:>5.1} %",
+                plan.shape.as_deref().unwrap_or(""),
                 size::human(plan.budget_bytes),
                 size::human(plan.arena_bytes),
                 size::human(plan.resident_bytes),

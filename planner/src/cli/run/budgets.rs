@@ -3,9 +3,9 @@
 use super::cache::Cache;
 use super::device::{Device as Computes, Gpu, with_gpu};
 use super::input::Input;
-use super::report::{Spread, known};
+use super::report::{Spread, known, of_shape};
 use super::session::digest_of;
-use super::{Output, choose, process};
+use super::{Chosen, Output, choose, process};
 use crate::cli::Error;
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::strategy;
@@ -46,6 +46,9 @@ pub struct Budgets {
 #[derive(Debug, Serialize)]
 struct Report {
     network: String,
+    /// The name of its shape, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<Gpu>,
     threads: u32,
@@ -129,7 +132,7 @@ pub fn run(
     let wrong = |source| Error::pack(path, source);
     // The arena is that of the largest plan; each smaller one leaves its end unused.
     let most = args.budgets.list.iter().copied().max();
-    let (largest, header) = choose(path, storage, most)?;
+    let Chosen { entry: largest, header, shape } = choose(path, storage, most, &args.dims)?;
     let threads = match computes {
         Computes::Cpu => {
             args.threads.unwrap_or_else(|| largest.threads.min(available_cores() as u32)).max(1)
@@ -137,7 +140,7 @@ pub fn run(
         Computes::Cuda(_) => 1,
     };
     let budget = args.budgets.list.first().copied().unwrap_or(u64::MAX);
-    let options = args.options(threads, budget);
+    let options = args.options(threads, budget, largest.shape);
     let mut report = match computes {
         Computes::Cpu => {
             give_back_code();
@@ -159,6 +162,7 @@ pub fn run(
             Report { gpu: Some(gpu), ..report }
         }
     };
+    report.shape = shape;
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     output.report(&report)
 }
@@ -196,6 +200,7 @@ fn phases(
         Input::all(&args.inputs, skeleton.inputs, |port| skeleton.text(port.name).to_owned())?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
+        shape: None,
         gpu: None,
         threads,
         io: args.io.name(),
@@ -302,8 +307,9 @@ impl fmt::Display for Report {
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         writeln!(
             f,
-            "{}: {} budgets, {} inference{} each, {} thread{}, {} I/O{}; {:.2} ms to open, {} of the process at most",
+            "{}{}: {} budgets, {} inference{} each, {} thread{}, {} I/O{}; {:.2} ms to open, {} of the process at most",
             self.network,
+            of_shape(self.shape.as_ref()),
             self.phases.len(),
             self.runs_each,
             plural(self.runs_each),

@@ -16,10 +16,12 @@ pub mod pictures;
 pub(super) mod process;
 mod report;
 mod session;
+mod shape;
 mod trace;
 
 use super::files::Files;
 use super::forecast::costs;
+use super::model::dim;
 use super::pack_file::{PackFile, too_short};
 use super::{Error, Output};
 use cache::Cache;
@@ -29,7 +31,7 @@ use eyelet::device::threads::available_cores;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::executor::{self, OpenError, Options};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Header, PAGE, PlanEntry};
+use eyelet::pack::{Header, LayerNames, PAGE, PlanEntry};
 use eyelet::storage::{MAX_DEPTH, Storage};
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
@@ -56,6 +58,9 @@ pub struct Args {
     /// Runs the plan with the largest budget up to this [default: the largest in the pack].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     budget: Option<u64>,
+    /// Computes the shape of a pack of several that has this dimension, as in --dim seq=64 [default: the first shape].
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    dims: Vec<(String, usize)>,
     /// An input; once for each, in the model's order.
     #[arg(long = "input", value_name = "FILE.npy")]
     inputs: Vec<PathBuf>,
@@ -137,9 +142,9 @@ impl Args {
     }
 
     /// How the pack is opened.
-    fn options(&self, threads: u32, budget: u64) -> Options {
-        let depth = self.depth.unwrap_or(u32::MAX);
-        Options { verify: !self.no_verify, threads, budget, depth, ..Options::default() }
+    fn options(&self, threads: u32, budget: u64, shape: u16) -> Options {
+        let (depth, shape) = (self.depth.unwrap_or(u32::MAX), shape.into());
+        Options { verify: !self.no_verify, threads, budget, shape, depth, ..Options::default() }
     }
 }
 
@@ -149,6 +154,7 @@ Example:
   eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json
   eyelet run resnet152.pack --image cat.jpg --labels imagenet.txt
   eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32
+  eyelet run bert.pack --dim seq=64
   eyelet run resnet152-cuda.pack --device cuda --runs 10";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
@@ -163,7 +169,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut cache = Cache::of(&storage, args.io);
     cache.clear();
     let mut storage = Paced::new(storage, pace);
-    let (entry, header) = choose(path, &mut storage, args.budget)?;
+    let Chosen { entry, header, shape } = choose(path, &mut storage, args.budget, &args.dims)?;
     cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
     if let Device::Cuda(_) = device {
@@ -193,7 +199,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         output,
         cache: &cache,
         entry,
-        options: args.options(threads, u64::MAX),
+        options: args.options(threads, u64::MAX, entry.shape),
+        shape,
         gpu: device != Device::Cpu,
         open_ns: 0,
         rss_before_bytes,
@@ -205,7 +212,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     if let Some(file) = &again {
         let pack = PackFile::of(path, file);
         if let Some(layers) = &mut report.layers {
-            name_layers(layers, pack.as_ref().ok());
+            name_layers(layers, pack.as_ref().ok(), entry.shape.into());
         }
         if let (Some(to), Some(recorder), Some(costs)) = (&args.trace, &recorder, costs) {
             let depth = report.depth.unwrap_or(1);
@@ -219,10 +226,11 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 }
 
 /// Names the layers, by their numbers where the pack cannot be read any more.
-fn name_layers(layers: &mut [layers::LayerTimes], pack: Option<&PackFile>) {
+fn name_layers(layers: &mut [layers::LayerTimes], pack: Option<&PackFile>, shape: usize) {
     let names = pack.and_then(|pack| pack.names().ok());
     for (index, layer) in layers.iter_mut().enumerate() {
-        layer.name = names.map_or_else(|| index.to_string(), |names| names.of(index).to_owned());
+        let named = |names: LayerNames<'_>| names.of(shape, index).to_owned();
+        layer.name = names.map_or_else(|| index.to_string(), named);
     }
 }
 
@@ -236,12 +244,21 @@ fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
     Ok(profile.storage)
 }
 
-/// The plan with the largest budget up to `budget`, and the pack's header.
+/// What is run of a pack.
+struct Chosen {
+    entry: PlanEntry,
+    header: Header,
+    /// The name of its shape, of several.
+    shape: Option<String>,
+}
+
+/// The plan with the largest budget up to `budget`, of the shape that has these dimensions.
 fn choose(
     path: &Path,
     storage: &mut impl Storage,
     budget: Option<u64>,
-) -> Result<(PlanEntry, Header), Error> {
+    dims: &[(String, usize)],
+) -> Result<Chosen, Error> {
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {
@@ -253,7 +270,11 @@ fn choose(
     let mut page = page.memory();
     storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
     let header = executor::header(page.as_slice(), size).map_err(wrong)?;
-    let entries = || executor::entries(page.as_slice(), header.plans);
+    let (number, shape) = shape::find(path, storage, &header, dims)?;
+    let entries = || {
+        let all = executor::entries(page.as_slice(), header.plans);
+        all.filter(|entry| usize::from(entry.shape) == number)
+    };
     let most = budget.unwrap_or(u64::MAX);
     let entry = entries().filter(|entry| entry.budget <= most).max_by_key(|entry| entry.budget);
     let Some(entry) = entry else {
@@ -262,7 +283,7 @@ fn choose(
     };
     match entry.arena_bytes {
         // The map is made before anything else of the plan is looked at.
-        PAGE..=MOST_ARENA => Ok((entry, header)),
+        PAGE..=MOST_ARENA => Ok(Chosen { entry, header, shape }),
         found => Err(wrong(OpenError::Flaw(eyelet::pack::Flaw {
             what: "plan: bytes of arena",
             index: eyelet::pack::NONE,

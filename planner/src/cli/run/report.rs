@@ -13,6 +13,9 @@ use std::path::PathBuf;
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub network: String,
+    /// The name of its shape, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
     pub strategy: &'static str,
     pub budget_bytes: u64,
     pub arena_bytes: u64,
@@ -158,14 +161,20 @@ impl fmt::Display for Digest {
     }
 }
 
+/// Names the shape of a network, of several.
+pub fn of_shape(shape: Option<&String>) -> String {
+    shape.map_or(String::new(), |shape| format!(" ({shape})"))
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes| size::human(bytes);
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         writeln!(
             f,
-            "{}: budget {} ({}), {} thread{}, {} I/O{}{}",
+            "{}{}: budget {} ({}), {} thread{}, {} I/O{}{}",
             self.network,
+            of_shape(self.shape.as_ref()),
             mib(self.budget_bytes),
             self.strategy,
             self.threads,

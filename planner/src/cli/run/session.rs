@@ -30,6 +30,8 @@ pub(super) struct Session<'a> {
     pub(super) output: Output,
     pub(super) cache: &'a Cache,
     pub(super) entry: PlanEntry,
+    /// The name of its shape, of several.
+    pub(super) shape: Option<String>,
     pub(super) options: Options,
     /// Whether a GPU computes.
     pub(super) gpu: bool,
@@ -123,6 +125,7 @@ impl Session<'_> {
         let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
         Report {
             network: skeleton.name().to_owned(),
+            shape: self.shape.clone(),
             strategy: strategy(entry),
             budget_bytes: entry.budget,
             arena_bytes: entry.arena_bytes,

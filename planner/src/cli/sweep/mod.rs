@@ -169,7 +169,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let outputs = args.output.iter().map(|file| &file.path);
     let files = args.reading.files(args.target.files().reads_model(&args.model));
     files.writes("-o", outputs).check()?;
-    let graph = args.reading.import(&args.model)?;
+    let graph = args.reading.import("`eyelet sweep`", &args.model)?;
     let mut request = PackRequest {
         exact: args.exact,
         effort: args.effort,

@@ -76,7 +76,10 @@ pub(super) fn offers(
 ) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
-    for algorithm in Algorithm::all() {
+    let direct = |algorithm: &Algorithm| *algorithm == Algorithm::Direct;
+    for algorithm in
+        Algorithm::all().into_iter().filter(|a| means != Means::Transformed || direct(a))
+    {
         for layer in 0..network.layers.len() {
             if algorithm.serves(network, layer) {
                 algorithm.set(&mut changed, layer);
@@ -84,7 +87,7 @@ pub(super) fn offers(
         }
         let costs = Costs::new(&changed, profile, threads);
         // Weights that are stored for the direct algorithm can still be transformed by steps.
-        if means == Means::All {
+        if matches!(means, Means::Transformed | Means::All) {
             on_load::choose(&mut changed, &costs, threads, least, bound);
         }
         for (layer, offers) in offers.iter_mut().enumerate() {

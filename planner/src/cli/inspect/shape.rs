@@ -1,10 +1,11 @@
-//! `eyelet inspect`: what is in a pack.
+//! What is in a pack of one shape: its network, its plans, how each plan uses its arena.
 
-use super::Error;
-use super::forecast::Forecast;
-use super::output::{Output, milliseconds, shape};
-use super::pack_file::{PackFile, shape_of, strategy};
-use super::target::Beside;
+use super::Args;
+use crate::cli::Error;
+use crate::cli::forecast::Forecast;
+use crate::cli::output::{milliseconds, shape};
+use crate::cli::pack_file::{PackFile, shape_of, strategy};
+use crate::cli::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
     Encoding, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor,
@@ -15,37 +16,15 @@ use eyelet_planner::plan::weight_buffer_bytes;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
-use std::path::PathBuf;
 
-/// Shows what is in a pack: its network, its plans, and how each plan uses its arena. Predicts how long its plans take on
-/// machines that were measured.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
-pub struct Args {
-    /// The pack.
-    #[arg(value_name = "FILE.pack")]
-    pack: PathBuf,
-    /// Predicts its plans by these costs, too, as `eyelet profile` writes them; may be given several times.
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Vec<PathBuf>,
-}
-
-const EXAMPLE: &str = "\
-Example:
-  eyelet inspect resnet152.pack
-  eyelet profile -o here.toml && eyelet inspect resnet152.pack --profile here.toml";
-
+/// The network in one shape.
 #[derive(Debug, Serialize)]
-struct Report {
-    file: PathBuf,
-    file_bytes: u64,
-    version: u32,
-    isa: &'static str,
-    device: Device,
-    panel: u32,
+pub(super) struct ShapeReport {
+    /// Its name, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<String>,
     network: String,
-    skeleton_bytes: u64,
-    weights_bytes: u64,
+    skeleton_bytes: u32,
     buffers: usize,
     tensors: usize,
     inputs: Vec<PortReport>,
@@ -122,71 +101,6 @@ struct LayerReport {
     algorithms: Vec<u32>,
 }
 
-pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let pack = PackFile::open(&args.pack)?;
-    let mut plans = Vec::new();
-    let mut views = Vec::new();
-    let (mut skeleton, names) = (pack.skeleton()?, pack.names()?);
-    for entry in &pack.entries {
-        // What is not proved may have indices that lead nowhere.
-        let proven = pack.prove(entry)?;
-        skeleton = *proven.skeleton();
-        views.push(*proven.plan());
-        let (plan, tables) = (proven.plan(), pack.tables(entry));
-        let report = plan_report(pack.isa, (&skeleton, names), plan, entry, tables);
-        let forecasts = Forecast::by_all(&args.profile, &args.pack, &pack, entry)?;
-        plans.push(PlanReport { forecasts, ..report });
-    }
-    let port = |port: &Port| PortReport {
-        name: skeleton.text(port.name).to_owned(),
-        shape: shape_of(port),
-    };
-    let layers = skeleton.layers.iter().enumerate().map(|(index, layer)| LayerReport {
-        name: names.of(index).to_owned(),
-        kind: OpKind::from_code(layer.kind).map_or("?".to_owned(), |kind| format!("{kind:?}")),
-        inputs: layer
-            .inputs
-            .iter()
-            .filter(|id| **id != NONE)
-            .map(|id| skeleton.tensors[*id as usize].dims)
-            .collect(),
-        output: skeleton.tensors[layer.output as usize].dims,
-        weights_bytes: u64::from(layer.panels) * u64::from(layer.panel_bytes),
-        slices: views
-            .iter()
-            .map(|plan| plan.steps.iter().filter(|step| step.layer as usize == index).count())
-            .collect(),
-        encoding: match OpKind::from_code(layer.kind) {
-            Some(kind) if kind.has_panels() => layer.encoding().map(Encoding::name),
-            _ => None,
-        },
-        algorithms: views
-            .iter()
-            .map(|plan| {
-                let mut steps = plan.steps.iter();
-                steps.find(|step| step.layer as usize == index).map_or(0, |step| step.algorithm())
-            })
-            .collect(),
-    });
-    output.report(&Report {
-        file: args.pack.clone(),
-        file_bytes: pack.header.file_bytes,
-        version: pack.header.version,
-        isa: pack.isa.name(),
-        device: Device::of(pack.isa),
-        panel: pack.header.panel,
-        network: skeleton.name().to_owned(),
-        skeleton_bytes: pack.header.skeleton_bytes,
-        weights_bytes: pack.header.weights_bytes,
-        buffers: skeleton.buffers.len(),
-        tensors: skeleton.tensors.len(),
-        inputs: skeleton.inputs.iter().map(port).collect(),
-        outputs: skeleton.outputs.iter().map(port).collect(),
-        plans,
-        layers: layers.collect(),
-    })
-}
-
 fn plan_report(
     isa: Isa,
     (skeleton, names): (&Skeleton<'_>, LayerNames<'_>),
@@ -210,11 +124,15 @@ fn plan_report(
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         forecasts: Vec::new(),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),
-        rings: rings(skeleton, names, plan),
+        rings: rings(skeleton, |layer| names.of(entry.shape.into(), layer), plan),
     }
 }
 
-fn rings(skeleton: &Skeleton<'_>, names: LayerNames<'_>, plan: &PlanView<'_>) -> Vec<RingReport> {
+fn rings<'a>(
+    skeleton: &Skeleton<'_>,
+    name: impl Fn(usize) -> &'a str,
+    plan: &PlanView<'_>,
+) -> Vec<RingReport> {
     let ring = |(buffer, place): (usize, Place)| {
         let of = |tensor: &&Tensor| tensor.buffer as usize == buffer;
         let tensor = skeleton.tensors.iter().find(of).filter(|_| place.lines > 0)?;
@@ -222,7 +140,7 @@ fn rings(skeleton: &Skeleton<'_>, names: LayerNames<'_>, plan: &PlanView<'_>) ->
         let layer = skeleton.layers.iter().position(writes);
         Some(RingReport {
             buffer,
-            layer: layer.map_or(String::new(), |layer| names.of(layer).to_owned()),
+            layer: layer.map_or(String::new(), |layer| name(layer).to_owned()),
             lines: place.lines,
             of_lines: tensor.dims[1],
             bytes: held_bytes(skeleton, buffer, &place),
@@ -281,35 +199,96 @@ fn dims(dims: &[u32; 4]) -> String {
     shape(&dims[ones..])
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ShapeReport {
+    /// A shape of a pack, with its plans.
+    pub(super) fn new(args: &Args, pack: &PackFile, shape: usize) -> Result<Self, Error> {
+        let mut plans = Vec::new();
+        let mut views = Vec::new();
+        let (mut skeleton, names) = (pack.skeleton(shape)?, pack.names()?);
+        for entry in pack.entries.iter().filter(|entry| usize::from(entry.shape) == shape) {
+            // What is not proved may have indices that lead nowhere.
+            let proven = pack.prove(entry)?;
+            skeleton = *proven.skeleton();
+            views.push(*proven.plan());
+            let (plan, tables) = (proven.plan(), pack.tables(entry));
+            let report = plan_report(pack.isa, (&skeleton, names), plan, entry, tables);
+            let forecasts = Forecast::by_all(&args.profile, &args.pack, pack, entry)?;
+            plans.push(PlanReport { forecasts, ..report });
+        }
+        let port = |port: &Port| PortReport {
+            name: skeleton.text(port.name).to_owned(),
+            shape: shape_of(port),
+        };
+        let layers = skeleton.layers.iter().enumerate().map(|(index, layer)| LayerReport {
+            name: names.of(shape, index).to_owned(),
+            kind: OpKind::from_code(layer.kind).map_or("?".to_owned(), |kind| format!("{kind:?}")),
+            inputs: layer
+                .inputs
+                .iter()
+                .filter(|id| **id != NONE)
+                .map(|id| skeleton.tensors[*id as usize].dims)
+                .collect(),
+            output: skeleton.tensors[layer.output as usize].dims,
+            weights_bytes: u64::from(layer.panels) * u64::from(layer.panel_bytes),
+            slices: views
+                .iter()
+                .map(|plan| plan.steps.iter().filter(|step| step.layer as usize == index).count())
+                .collect(),
+            encoding: match OpKind::from_code(layer.kind) {
+                Some(kind) if kind.has_panels() => layer.encoding().map(Encoding::name),
+                _ => None,
+            },
+            algorithms: views
+                .iter()
+                .map(|plan| {
+                    let mut steps = plan.steps.iter();
+                    steps
+                        .find(|step| step.layer as usize == index)
+                        .map_or(0, |step| step.algorithm())
+                })
+                .collect(),
+        });
+        Ok(Self {
+            shape: (pack.shapes.len() > 1).then(|| names.of_shape(shape).to_owned()),
+            network: skeleton.name().to_owned(),
+            skeleton_bytes: pack.shapes[shape].bytes,
+            buffers: skeleton.buffers.len(),
+            tensors: skeleton.tensors.len(),
+            inputs: skeleton.inputs.iter().map(port).collect(),
+            outputs: skeleton.outputs.iter().map(port).collect(),
+            plans,
+            layers: layers.collect(),
+        })
+    }
+
+    /// The network's name.
+    pub(super) fn network(&self) -> &str {
+        &self.network
+    }
+
+    /// Whether the pack has no other shape.
+    pub(super) fn is_only(&self) -> bool {
+        self.shape.is_none()
+    }
+
+    /// All of it, as text.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, device: Device) -> fmt::Result {
         self.head(f)?;
         self.table(f)?;
-        self.arenas(f)?;
+        self.arenas(f, device)?;
         self.rings(f)?;
         self.table_of_layers(f)
     }
-}
 
-impl Report {
-    /// What the pack holds.
+    /// What it is of.
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shape) = &self.shape {
+            writeln!(f, "\nshape {shape}")?;
+        }
         writeln!(
             f,
-            "{}: {} ({}, format version {})",
-            self.file.display(),
-            self.network,
-            size::human(self.file_bytes),
-            self.version
-        )?;
-        writeln!(
-            f,
-            "weights {} in panels of {} channels for {}; skeleton {}: {} layers, {} tensors in {} \
-             buffers",
-            size::human(self.weights_bytes),
-            self.panel,
-            self.isa,
-            size::human(self.skeleton_bytes),
+            "skeleton {}: {} layers, {} tensors in {} buffers",
+            size::human(self.skeleton_bytes.into()),
             self.layers.len(),
             self.tensors,
             self.buffers
@@ -353,7 +332,7 @@ impl Report {
     }
 
     /// A map of each arena.
-    fn arenas(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn arenas(&self, f: &mut fmt::Formatter<'_>, device: Device) -> fmt::Result {
         writeln!(
             f,
             "\narenas: t tables, a activations, r resident weights, w streamed weights, s scratch, \
@@ -362,7 +341,7 @@ impl Report {
         for plan in &self.plans {
             writeln!(f, "{:>10} [{}]", size::human(plan.budget_bytes), plan.memory.map)?;
         }
-        for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
+        for plan in self.plans.iter().filter(|_| device == Device::Cuda) {
             writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
         }
         Ok(())
