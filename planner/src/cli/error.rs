@@ -73,7 +73,7 @@ pub enum Error {
     NotOfStrategy { option: &'static str, of: &'static str, strategy: &'static str },
     #[error("shape {shape}: {source}")]
     OfShape { shape: String, source: Box<Error> },
-    #[error("{what} is of one shape, and --dim gives {shapes}: give one extent for each dimension")]
+    #[error("{what} is of one shape, and there are {shapes}: give one extent for each --dim")]
     OneShape { what: &'static str, shapes: usize },
     #[error(
         "--dim {first} gives {extents} extents, and --dim {other} gives {others}: shapes take one of each, so give as \

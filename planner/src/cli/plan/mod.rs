@@ -12,7 +12,7 @@ use super::{Error, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
-use pack::to_ms;
+use pack::{least_of_all, to_ms};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -109,7 +109,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     let import_time = start.elapsed();
     let least = match args.min_budget {
-        true => Some(least(&request, &args.model, &shapes)?),
+        true => Some(least_of_all(&request, &args.model, &shapes)?),
         false => None,
     };
     let path = match (&least, path) {

@@ -32,10 +32,14 @@ use std::time::{Duration, Instant};
 type Shapes<'a> = &'a [(String, Graph)];
 
 /// The smallest budget that can be met in all shapes.
-pub fn least(request: &PackRequest, model: &Path, shapes: Shapes<'_>) -> Result<Least, Error> {
+pub(super) fn least_of_all(
+    request: &PackRequest,
+    model: &Path,
+    shapes: Shapes<'_>,
+) -> Result<Least, Error> {
     let mut most: Option<Least> = None;
     for (name, graph) in shapes {
-        let least = least_of_shape(request, model, graph).map_err(|error| error.of_shape(name))?;
+        let least = least(request, model, graph).map_err(|error| error.of_shape(name))?;
         most = match most {
             Some(most) if most.min_budget_bytes >= least.min_budget_bytes => Some(most),
             _ => Some(least),
@@ -44,7 +48,8 @@ pub fn least(request: &PackRequest, model: &Path, shapes: Shapes<'_>) -> Result<
     most.ok_or(Error::Internal("a model without a shape".to_owned()))
 }
 
-fn least_of_shape(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
+/// The smallest budget that can be met.
+pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
     let mut network = lower(request, model, graph)?;
     let weights_bytes = place_weights(&mut network);
     let (strategy, threads) = (request.strategy, request.threads);

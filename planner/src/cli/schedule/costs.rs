@@ -27,6 +27,9 @@ const ROOM: u64 = 1 << 40;
 /// Costs of each of a pack's plans, on a board, or on this machine.
 pub fn of_pack(path: &Path, board: Option<&str>) -> Result<Vec<Cost>, Error> {
     let pack = PackFile::open(path)?;
+    if pack.shapes.len() > 1 {
+        return Err(Error::OneShape { what: "a task", shapes: pack.shapes.len() });
+    }
     let profile = match board {
         Some(name) => Board::load(name)?.profile,
         None => costs(path, pack.isa, None)?,
