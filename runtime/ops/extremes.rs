@@ -9,9 +9,9 @@ use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, FoldOp, FoldParams,
-    GatherParams, GridSampleParams, INPUTS, LrnParams, MatMulParams, Method, PoolParams,
-    RecurrentParams, ReduceParams, ResampleParams, TakeParams, WinogradParams, WordOp, WordsParams,
-    params_words, ring_bytes,
+    GatherParams, GridSampleParams, INPUTS, LrnParams, MatMulParams, Method, OrderParams,
+    PoolParams, RecurrentParams, ReduceParams, ResampleParams, ScatterOp, ScatterParams,
+    SuppressParams, TakeParams, WinogradParams, WordOp, WordsParams, params_words, ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -125,6 +125,31 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let op = random.below(FoldOp::ALL.len()) as u32;
             let p = FoldParams { outer, reduce, inner, op, last: random.below(2) as u32 };
             shape.params = params_words(&p);
+        }
+        OpKind::Order => {
+            let [outer, reduce, inner, count] = from_fn(|_| number(random));
+            let [largest, integers] = from_fn(|_| random.below(2) as u32);
+            shape.inputs[0] = Some([1, outer, reduce, inner]);
+            shape.output = [1, outer, count, inner];
+            let p = OrderParams { outer, reduce, inner, count, largest, integers };
+            shape.params = params_words(&p);
+        }
+        OpKind::Suppress => {
+            let [images, classes, boxes, count] = from_fn(|_| number(random));
+            shape.inputs[0] = Some([1, images, boxes, 4]);
+            shape.inputs[1] = Some([images, classes, 1, boxes]);
+            shape.output = [1, images, classes, count];
+            let (overlap, score, centers) = (0.5, 0.0, random.below(2) as u32);
+            let p = SuppressParams { images, classes, boxes, count, overlap, score, centers };
+            shape.params = params_words(&p);
+        }
+        OpKind::Scatter => {
+            let [entries, count, cols] = from_fn(|_| number(random));
+            shape.inputs = [[entries, cols], [count, 1], [count, cols]]
+                .map(|[rows, cols]| Some([1, 1, rows, cols]));
+            shape.output = [1, 1, entries, cols];
+            let op = random.below(ScatterOp::ALL.len()) as u32;
+            shape.params = params_words(&ScatterParams { entries, op });
         }
         OpKind::Lrn => {
             let (alpha, beta, bias) = (1.0, 0.75, 1.0);
@@ -316,6 +341,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
             OpKind::Copy | OpKind::Where | OpKind::Recurrent | OpKind::Words | OpKind::Fold => {
                 Activation::NONE
             }
+            OpKind::Order | OpKind::Suppress | OpKind::Scatter => Activation::NONE,
             _ => activation,
         },
         panels: u32::try_from(shape.panels).ok()?,
@@ -440,7 +466,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
 fn what_is_accepted_never_overflows() {
     let mut random = Random::new(41);
     let rounds = if cfg!(miri) { 60 } else { 20_000 };
-    for kind in (1..19).map(|code| OpKind::from_code(code).unwrap()) {
+    for kind in (1..).map_while(OpKind::from_code) {
         let (mut steps, mut run) = (0, 0);
         for round in 0..rounds {
             let isa = if round % 2 == 0 { Isa::Portable } else { Kernels::best().isa() };

@@ -41,16 +41,19 @@ mod lanes;
 pub mod layernorm;
 pub mod lrn;
 pub mod matmul;
+pub mod order;
 pub mod pool;
 mod problem;
 mod reads;
 pub mod recurrent;
 pub mod reduce;
 pub mod resample;
+pub mod scatter;
 pub mod select;
 mod slice;
 mod slicing;
 pub mod softmax;
+pub mod suppress;
 pub mod take;
 pub mod unary;
 pub mod winograd;
@@ -214,6 +217,9 @@ pub fn validate(
         OpKind::Where => select::validate(layer, inputs, output, isa),
         OpKind::Words => words::validate(layer, inputs, output, isa),
         OpKind::Fold => fold::validate(layer, inputs, output, isa),
+        OpKind::Order => order::validate(layer, inputs, output, isa),
+        OpKind::Suppress => suppress::validate(layer, inputs, output, isa),
+        OpKind::Scatter => scatter::validate(layer, inputs, output, isa),
         OpKind::Take => take::validate(layer, inputs, output, isa),
         OpKind::Resample => resample::validate(layer, inputs, output, isa),
         OpKind::Recurrent => recurrent::validate(layer, inputs, output, isa),
@@ -282,6 +288,7 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         OpKind::Depthwise => depthwise::scratch_bytes(problem),
         OpKind::MatMul => matmul::scratch_bytes(problem),
         OpKind::Recurrent => recurrent::scratch_bytes(problem),
+        OpKind::Suppress => suppress::scratch_bytes(problem),
         OpKind::Winograd => winograd::scratch_of(problem, want),
         // The others need none.
         OpKind::Pool
@@ -296,14 +303,16 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::Where
         | OpKind::Words
         | OpKind::Fold
+        | OpKind::Order
+        | OpKind::Scatter
         | OpKind::Take
         | OpKind::Resample
         | OpKind::GridSample => 0,
     }
 }
 
-/// The first index that a step would look up in a table and that is no entry of it, and the number
-/// of entries.
+/// The first index that a step would look up in a table, or write to, and that is no entry of it,
+/// and the number of entries.
 pub fn outside(
     layer: &Layer,
     operands: &[Operand<'_>; INPUTS],
@@ -312,6 +321,7 @@ pub fn outside(
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Gather) => gather::outside(layer, &operands[0], rows),
         Some(OpKind::Take) => take::outside(layer, &operands[1], rows),
+        Some(OpKind::Scatter) => scatter::outside(layer, &operands[1]),
         _ => None,
     }
 }
@@ -345,6 +355,9 @@ fn run_operator(call: Call<'_>) {
         OpKind::Where => select::run(call),
         OpKind::Words => words::run(call),
         OpKind::Fold => fold::run(call),
+        OpKind::Order => order::run(call),
+        OpKind::Suppress => suppress::run(call),
+        OpKind::Scatter => scatter::run(call),
         OpKind::Take => take::run(call),
         OpKind::Resample => resample::run(call),
         OpKind::Recurrent => recurrent::run(call),

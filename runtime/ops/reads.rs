@@ -47,9 +47,11 @@ pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
         | OpKind::LayerNorm => [Reads::Rows; INPUTS],
         OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
         OpKind::GridSample | OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
+        OpKind::Scatter => [Reads::Rows, Reads::Whole, Reads::Whole],
         OpKind::Copy | OpKind::Reduce | OpKind::Fold | OpKind::Gather | OpKind::Recurrent => {
             [Reads::Whole; INPUTS]
         }
+        OpKind::Order | OpKind::Suppress => [Reads::Whole; INPUTS],
     }
 }
 

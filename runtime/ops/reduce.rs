@@ -48,7 +48,7 @@ pub(super) fn check_extents(
     if output.cols() == inner { Ok(()) } else { check_contiguous(output) }
 }
 
-fn check_contiguous(tensor: &Tensor) -> Result<(), LayerError> {
+pub(super) fn check_contiguous(tensor: &Tensor) -> Result<(), LayerError> {
     let (pitch, cols) = (tensor.pitch.into(), tensor.cols().into());
     check(tensor.rows() == 1 || pitch == cols, "pitch of a contiguous tensor", pitch, cols)
 }

@@ -9,6 +9,7 @@ use crate::pack::{INPUTS, Isa, Layer, Method, OpKind, Tensor};
 pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     match OpKind::from_code(layer.kind)? {
         OpKind::Reduce | OpKind::Fold | OpKind::Recurrent => None,
+        OpKind::Order | OpKind::Suppress => None,
         OpKind::Copy => copy::row_unit(layer, output),
         _ => Some(1),
     }

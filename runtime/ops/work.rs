@@ -4,7 +4,8 @@
 use super::{Slice, winograd};
 use crate::pack::{
     ActivationKind, ConvParams, GridSampleParams, INPUTS, Layer, LrnParams, MatMulParams, NONE,
-    OpKind, PoolParams, RecurrentParams, ResampleParams, Tensor, WinogradParams, params,
+    OpKind, PoolParams, RecurrentParams, ResampleParams, SuppressParams, Tensor, WinogradParams,
+    params,
 };
 
 /// What one layer does, whole.
@@ -81,6 +82,15 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
             elements(&inputs[0]).saturating_mul(u64::from(recurrent.hidden).saturating_add(20))
         }
         OpKind::Reduce | OpKind::Fold => elements(&inputs[0]),
+        // Each place goes down a heap at most.
+        OpKind::Order => elements(&inputs[0]).saturating_mul(32),
+        // Each box is compared with all that remain.
+        OpKind::Suppress => {
+            let suppress: SuppressParams = params(layer);
+            let each = 32 + 16 * u64::from(suppress.count);
+            elements(&inputs[1]).saturating_mul(each)
+        }
+        OpKind::Scatter => elements(&inputs[1]).saturating_add(elements(&inputs[2])),
         OpKind::Binary | OpKind::Where | OpKind::Words => made,
         OpKind::LayerNorm => made.saturating_mul(8),
         OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Take => 0,
@@ -180,7 +190,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=20 {
+        for code in 1..=23 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1, NONE];

@@ -57,6 +57,12 @@ pub enum OpKind {
     Words = 19,
     /// Reduction of words, and places of extremes. [`FoldParams`](super::FoldParams).
     Fold = 20,
+    /// Places of words in order. [`OrderParams`](super::OrderParams).
+    Order = 21,
+    /// Boxes of which none overlap. [`SuppressParams`](super::SuppressParams).
+    Suppress = 22,
+    /// Rows of a tensor, some of them replaced. [`ScatterParams`](super::ScatterParams).
+    Scatter = 23,
 }
 
 impl OpKind {
@@ -65,7 +71,8 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Words, Fold,
+            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Words, Fold, Order,
+            Suppress, Scatter,
         ]
         .into_iter()
         .find(|kind| *kind as u32 == code)
@@ -75,12 +82,11 @@ impl OpKind {
     pub fn inputs(self) -> usize {
         use OpKind::*;
         match self {
-            Where => 3,
+            Where | Scatter => 3,
             Words | Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample
-            | Take => 2,
-            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample | Fold => {
-                1
-            }
+            | Take | Suppress => 2,
+            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample | Fold
+            | Order => 1,
         }
     }
 

@@ -357,7 +357,7 @@ fn end_of(tensor: &Tensor) -> Option<u64> {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Fold as u64),
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Scatter as u64),
         LayerError::Activation(code) => {
             ("layer: unknown activation", code.into(), ActivationKind::FakeQuantise as u64)
         }

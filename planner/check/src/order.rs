@@ -316,10 +316,13 @@ pub(super) fn rows_read(
         None if input.dims[..3] == output.dims[..3] => match kind {
             Some(OpKind::MatMul) if number == 0 => own,
             Some(OpKind::GridSample | OpKind::Take) if number == 0 => 0..input.rows(),
+            Some(OpKind::Scatter) if number > 0 => 0..input.rows(),
             Some(
                 OpKind::MatMul
                 | OpKind::Reduce
                 | OpKind::Fold
+                | OpKind::Order
+                | OpKind::Suppress
                 | OpKind::Copy
                 | OpKind::Gather
                 | OpKind::Recurrent,

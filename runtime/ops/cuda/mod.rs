@@ -78,8 +78,9 @@ impl Call<'_> {
 
 /// Whether there is a kernel of an operator.
 pub fn computes(kind: OpKind) -> bool {
-    use OpKind::{Fold, GridSample, Recurrent, Resample, Where, Words};
-    !matches!(kind, Where | Resample | Recurrent | GridSample | Words | Fold)
+    use OpKind::{Fold, GridSample, Order, Recurrent, Resample, Scatter, Suppress, Where, Words};
+    let floats = !matches!(kind, Resample | Recurrent | GridSample);
+    floats && !matches!(kind, Where | Words | Fold | Order | Suppress | Scatter)
 }
 
 /// Refuses a (valid) slice that GPUs do not compute.
@@ -134,6 +135,9 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         | OpKind::Recurrent
         | OpKind::GridSample
         | OpKind::Words
-        | OpKind::Fold => Ok(()),
+        | OpKind::Fold
+        | OpKind::Order
+        | OpKind::Suppress
+        | OpKind::Scatter => Ok(()),
     }
 }

@@ -57,6 +57,9 @@ impl Class {
                 | OpKind::Where
                 | OpKind::Words
                 | OpKind::Fold
+                | OpKind::Order
+                | OpKind::Suppress
+                | OpKind::Scatter
                 | OpKind::Take,
             ) => Class::Elementwise,
             Some(OpKind::Resample | OpKind::GridSample) => Class::Elementwise,
