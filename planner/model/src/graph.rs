@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, dequantised, f16};
-use eyelet::pack::{Activation, Encoding, FoldOp, PortType, ReduceOp, WordOp};
+use eyelet::pack::{Activation, Encoding, FoldOp, PortType, ReduceOp, ScatterOp, WordOp};
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -242,6 +242,17 @@ impl Cell {
     }
 }
 
+/// Which boxes go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Suppression {
+    /// Those that overlap with one that remains by more than this share of their union.
+    pub overlap: f32,
+    /// Those that do not score above this.
+    pub score: f32,
+    /// Boxes are center, width and height, x first; else two opposite corners, y first.
+    pub centers: bool,
+}
+
 /// How elements are found between others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
@@ -448,6 +459,21 @@ pub enum Op {
     /// is. Those that flow count from the end where they are negative.
     Take {
         axis: usize,
+    },
+    /// The places along an axis of the largest or smallest elements, in order: as many as the output has.
+    Order {
+        axis: usize,
+        largest: bool,
+        /// The elements are integers.
+        integers: bool,
+    },
+    /// boxes [images, boxes, 4], scores [images, classes, boxes]: the places of the boxes that remain [images,
+    /// classes, places], and -1 where there are no more
+    Suppress(Suppression),
+    /// data [rows, columns], indices (words) [updates], updates [updates, columns]: the data with rows that the
+    /// indices name replaced by updates, or combined with them; indices count from the end where they are negative
+    Scatter {
+        op: ScatterOp,
     },
     /// table (constant, two axes), indices (words): rows of the table
     Gather,

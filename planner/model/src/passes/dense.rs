@@ -10,7 +10,7 @@ use eyelet::pack::{Activation, BinaryOp};
 use std::sync::Arc;
 
 /// Whole numbers that floats have all of.
-const MOST_INDEX: usize = 1 << 24;
+pub(super) const MOST_INDEX: usize = 1 << 24;
 
 /// The last two axes exchanged.
 fn swapped(rank: usize) -> Vec<usize> {
@@ -29,7 +29,7 @@ impl Builder {
         y
     }
 
-    fn reshaped(&mut self, name: &str, x: ValueId, shape: &[usize]) -> ValueId {
+    pub fn reshaped(&mut self, name: &str, x: ValueId, shape: &[usize]) -> ValueId {
         if self.shape(x) == shape {
             return x;
         }

@@ -236,6 +236,9 @@ impl Emitter<'_> {
             Work::Words { op } => self.words(item, *op),
             Work::Where => self.choose(item),
             Work::Fold { op, axes, keep, last } => self.fold(item, *op, axes, *keep, *last),
+            Work::Order { largest, integers } => self.order(item, *largest, *integers),
+            Work::Suppress(suppression) => self.suppress(item, suppression),
+            Work::Scatter { op } => self.scatter(item, *op),
             Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { op, axes, keep } => self.reduce(item, *op, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
@@ -341,7 +344,10 @@ impl Emitter<'_> {
         let fold = ReduceOp::from_code(params[3]).filter(|op| !op.on_gpu());
         let what = match (function, op) {
             _ if self.isa != Isa::Cuda => return Ok(()),
-            _ if kind == OpKind::Take => "rows by indices into what is computed".into(),
+            _ if matches!(kind, OpKind::Take | OpKind::Scatter) => {
+                "rows by indices into what is computed".into()
+            }
+            _ if matches!(kind, OpKind::Order | OpKind::Suppress) => "orders of elements".into(),
             (Some(function), _) => format!("{function:?}"),
             (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
             _ if matches!(kind, OpKind::Where | OpKind::Words | OpKind::Fold) => {

@@ -92,6 +92,19 @@ impl Builder {
                 let work = Work::Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last };
                 self.push(name, work, &[x], &[y]);
             }
+            Op::Order { axis, largest, integers } => {
+                self.order(node, *axis, [*largest, *integers])?;
+            }
+            Op::Suppress(suppression) => {
+                let work = Work::Suppress(*suppression);
+                self.push(name, work, &[x, input(node, 1)?], &[y]);
+            }
+            Op::Scatter { op } => {
+                let (indices, updates) = (input(node, 1)?, input(node, 2)?);
+                let count = self.shape(indices).iter().product();
+                let column = self.reshaped(name, indices, &[count, 1]);
+                self.push(name, Work::Scatter { op: *op }, &[x, column, updates], &[y]);
+            }
             Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, false),
             Op::RmsNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, true),
             Op::GroupNorm { groups, epsilon } => self.group_norm(node, *groups, *epsilon),

@@ -29,9 +29,11 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
             Work::Words { .. } | Work::Where => true,
             Work::Pad { .. } | Work::Concat { .. } | Work::Resample(_) => true,
             Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
+            Work::Scatter { .. } => true,
             // these choose the places of their rows themselves
             Work::Recurrent { .. } | Work::GridSample(_) => false,
             Work::MatMul { .. } | Work::Reduce { .. } | Work::Fold { .. } => false,
+            Work::Order { .. } | Work::Suppress(_) => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,
             Work::Reshape | Work::Expand | Work::Transpose { .. } => false,

@@ -11,7 +11,8 @@
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
 //! that divide a value a split. `emit` walks the items in order and places each value: a `view` says
 //! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
-//! another layout (`emit_values` places them, `emit_products`, `emit_concat`, `emit_resample` and `emit_recurrent` have the larger operators). `home` decides beforehand
+//! another layout (`emit_values` places them, `emit_products`, `emit_concat`, `emit_places`, `emit_resample` and `emit_recurrent` have the larger
+//! operators). `home` decides beforehand
 //! which values are written straight into the buffer of a concatenation, `gaps` whose rows begin at lines of the cache. `reuse` lets layers write in
 //! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
 //! nothing.
@@ -23,6 +24,7 @@ mod constants;
 mod dense;
 mod emit;
 mod emit_concat;
+mod emit_places;
 mod emit_products;
 mod emit_recurrent;
 mod emit_resample;

@@ -3,9 +3,11 @@
 
 use super::PassError;
 use super::affine::Linear;
-use crate::graph::{Constant, Graph, Recurrence, Resampling, Sampling, Value, ValueId, Window};
+use crate::graph::{
+    Constant, Graph, Recurrence, Resampling, Sampling, Suppression, Value, ValueId, Window,
+};
 use eyelet::pack::{
-    Activation, ActivationKind, BinaryOp, FoldOp, LrnParams, PortType, ReduceOp, WordOp,
+    Activation, ActivationKind, BinaryOp, FoldOp, LrnParams, PortType, ReduceOp, ScatterOp, WordOp,
 };
 use std::sync::Arc;
 
@@ -68,6 +70,16 @@ pub(super) enum Work {
         axes: Vec<usize>,
         keep: bool,
         last: bool,
+    },
+    /// The places of the first of the second axis of three, in order.
+    Order {
+        largest: bool,
+        integers: bool,
+    },
+    Suppress(Suppression),
+    /// Rows of a matrix, some of which are replaced: indices are the second input, rows the third.
+    Scatter {
+        op: ScatterOp,
     },
     /// Over one axis.
     Softmax {

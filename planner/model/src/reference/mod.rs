@@ -8,6 +8,7 @@ mod grid_sample;
 mod layout;
 mod linear;
 mod normalise;
+mod places;
 mod pointwise;
 mod recurrent;
 mod resample;
@@ -170,6 +171,9 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::Words(op) => words::apply(*op, input(0), optional(1), out),
         Op::Where => words::choose(input(0), input(1), input(2), out),
         Op::Fold { op, axes, last, .. } => words::fold(*op, *last, input(0), axes),
+        Op::Order { axis, largest, .. } => places::order(input(0), *axis, *largest, out),
+        Op::Suppress(suppression) => places::suppress(suppression, input(0), input(1), out),
+        Op::Scatter { op } => places::scatter(*op, input(0), input(1), input(2)),
         Op::Gather => layout::gather(input(0), input(1)),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }

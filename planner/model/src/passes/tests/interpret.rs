@@ -1,7 +1,7 @@
 //! A plain interpreter of network records in double precision. Memory starts as NaN, so that reading
 //! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
 
-use crate::graph::{Op, SampleMode, SamplePadding, Sampling};
+use crate::graph::{Op, SampleMode, SamplePadding, Sampling, Suppression};
 use crate::network::{Network, Weights};
 use crate::reference::{self, erf};
 use crate::weights;
@@ -192,6 +192,9 @@ impl Machine<'_> {
             OpKind::Take => self.take(&layer, inputs, &output, &packed),
             OpKind::Words => self.words(index, inputs, &output, &packed),
             OpKind::Fold => self.fold(&params(&layer), &x.unwrap(), &output),
+            OpKind::Order | OpKind::Suppress | OpKind::Scatter => {
+                self.places(&layer, inputs, &output)
+            }
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
         };
         for (i, value) in indices(output.dims).zip(result) {
@@ -387,6 +390,45 @@ impl Machine<'_> {
             }
         });
         result.collect()
+    }
+
+    /// Operators that find places and write to them, by the reference.
+    fn places(&self, layer: &Layer, inputs: [Option<Tensor>; INPUTS], output: &Tensor) -> Vec<f64> {
+        let data = inputs.map(|tensor| {
+            let tensor = tensor?;
+            Some(indices(tensor.dims).map(|i| self.read(&tensor, i)).collect::<Vec<f64>>())
+        });
+        let shape = |extents: &[u32]| extents.iter().map(|&x| x as usize).collect::<Vec<usize>>();
+        let (op, shapes, out) = match OpKind::from_code(layer.kind).unwrap() {
+            OpKind::Order => {
+                let p: OrderParams = params(layer);
+                let (largest, integers) = (p.largest == 1, p.integers == 1);
+                let from = shape(&[p.outer, p.reduce, p.inner]);
+                let made = shape(&[p.outer, p.count, p.inner]);
+                (Op::Order { axis: 1, largest, integers }, vec![from], made)
+            }
+            OpKind::Suppress => {
+                let p: SuppressParams = params(layer);
+                let (overlap, score, centers) = (p.overlap, p.score, p.centers == 1);
+                let boxes = shape(&[p.images, p.boxes, 4]);
+                let scores = shape(&[p.images, p.classes, p.boxes]);
+                let made = shape(&[p.images, p.classes, p.count]);
+                let op = Op::Suppress(Suppression { overlap, score, centers });
+                (op, vec![boxes, scores], made)
+            }
+            _ => {
+                let p: ScatterParams = params(layer);
+                let op = ScatterOp::from_code(p.op).unwrap();
+                let all = inputs.map(|tensor| shape(&tensor.unwrap().dims[2..]));
+                (Op::Scatter { op }, all.into(), shape(&output.dims[2..]))
+            }
+        };
+        let tensors: Vec<_> = (shapes.iter().zip(&data))
+            .map(|(shape, data)| {
+                Some(crate::reference::Tensor { shape, data: data.as_deref().unwrap() })
+            })
+            .collect();
+        crate::reference::evaluate(&op, &tensors, &[&out]).swap_remove(0)
     }
 
     fn choose(
