@@ -15,7 +15,8 @@ pub struct Reading {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_negative_numbers = true,
         default_value_t = IMPORT_MEMORY, hide_default_value = true)]
     import_memory: u64,
-    /// The shape of an input that the model leaves open, as in --shape image=1,3,224,224. Once for each.
+    /// The shape of an input that the model leaves open, as in --shape image=1,3,224,224. Once for each. An input
+    /// with an extent of 0 has no elements, and is none of the plan's.
     #[arg(long = "shape", value_name = "NAME=N,N,…", value_parser = shape)]
     shapes: Vec<(String, Vec<usize>)>,
     /// The extent of a dimension that the model names, as in --dim batch=1. Once for each. Of several extents, as in
@@ -141,8 +142,8 @@ fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
 
 fn extent_of(text: &str) -> Result<usize, String> {
     match text.trim().parse::<u32>() {
-        Ok(extent @ 1..) => Ok(extent as usize),
-        _ => Err(format!("`{text}` is no extent: a number from 1 to 4294967295")),
+        Ok(extent) => Ok(extent as usize),
+        _ => Err(format!("`{text}` is no extent: a number from 0 to 4294967295")),
     }
 }
 

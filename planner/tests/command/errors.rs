@@ -107,7 +107,7 @@ fn open_dimensions() {
     let model = "model/changed.onnx";
     let fixed = plan(folder.path(), model, &["--dim", "batch size=1", "-o", "fixed.pack"]);
     assert!(fixed.text().contains("fixed.pack"));
-    plan(folder.path(), model, &["--dim", "batch size=0"]).misused(&["`0` is no extent"]);
+    plan(folder.path(), model, &["--dim", "batch size=-1"]).misused(&["`-1` is no extent"]);
     let until = plan(folder.path(), model, &["--dim", "batch size=1", "--until", "nowhere"]);
     until.fails(&["--until nowhere: the model has no node or tensor of that name"]);
 }

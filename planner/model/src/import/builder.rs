@@ -257,10 +257,25 @@ impl Builder {
             let (exact, shape) = (self.exact.get(value).cloned(), shape.clone());
             return Ok(vec![self.floats(name.clone(), Floats { shape, constant, exact })]);
         }
+        if outputs.iter().any(|(_, shape)| shape.contains(&0)) {
+            return self.partly_empty(kind, name, op, inputs, outputs);
+        }
         for (value, shape) in &outputs {
             check_flowing(shape)
                 .map_err(|problem| NodeProblem::Output { value: value.clone(), problem })?;
         }
+        let (op, inputs) = match op {
+            // What has no elements adds none.
+            Op::Concat { axis } => {
+                let holds = |&&input: &&ValueId| !self.shape(input).contains(&0);
+                let parts = inputs.iter().flatten().filter(holds).copied();
+                match parts.collect::<Vec<ValueId>>()[..] {
+                    [only] => return Ok(vec![only]),
+                    ref parts => (Op::Concat { axis }, parts.iter().copied().map(Some).collect()),
+                }
+            }
+            op => (op, inputs),
+        };
         if let Some(values) = self.folded(kind, &op, &inputs, &outputs)? {
             return Ok(values);
         }
@@ -272,6 +287,37 @@ impl Builder {
             outputs.into_iter().map(|(name, shape)| self.value(name, shape, None)).collect();
         self.graph.nodes.push(Node { name, op, inputs, outputs: outputs.clone() });
         Ok(outputs)
+    }
+
+    /// A node some of whose outputs have no elements: these are constants, and it makes the others.
+    fn partly_empty(
+        &mut self,
+        kind: DataType,
+        name: String,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        outputs: Vec<(String, Vec<usize>)>,
+    ) -> Result<Vec<ValueId>, NodeProblem> {
+        let full: Vec<_> =
+            outputs.iter().filter(|(_, shape)| !shape.contains(&0)).cloned().collect();
+        let made = match (op, &inputs[..]) {
+            _ if full.is_empty() => vec![],
+            (Op::Split { .. }, &[Some(whole)]) if full[0].1 == self.shape(whole) => vec![whole],
+            (Op::Split { axis, sizes }, _) => {
+                let sizes = sizes.into_iter().filter(|&size| size > 0).collect();
+                self.node(kind, name, Op::Split { axis, sizes }, inputs, full)?
+            }
+            (op, _) => self.node(kind, name, op, inputs, full)?,
+        };
+        let mut made = made.into_iter();
+        let mut values = vec![];
+        for (name, shape) in outputs {
+            values.push(match shape.contains(&0) {
+                true => self.constant(name, kind, Array { shape, data: vec![] }),
+                false => made.next().ok_or(NodeProblem::Unknown)?,
+            });
+        }
+        Ok(values)
     }
 
     /// Checks that constants of double precision are none that single precision turns infinite.

@@ -11,7 +11,6 @@ mod attributes;
 mod blockers;
 mod body;
 mod builder;
-mod compose;
 mod context;
 mod data;
 mod dynamic;

@@ -2,11 +2,12 @@
 
 use super::super::array::{Array, Movement};
 use super::super::builder::Operand;
-use super::super::compose::Steps;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
+use super::compose::Steps;
 use crate::graph::{Op, ValueId};
+use eyelet::pack::ReduceOp;
 
 type Made = Result<ValueId, NodeProblem>;
 
@@ -18,7 +19,7 @@ fn heads(cx: &Context<'_, '_>, name: &'static str) -> Result<usize, NodeProblem>
 }
 
 /// A tensor of images, heads, positions, entries; of one of three axes the heads are in the last.
-fn in_heads(steps: &mut Steps<'_, '_, '_>, x: ValueId, count: &'static str) -> Made {
+pub(super) fn in_heads(steps: &mut Steps<'_, '_, '_>, x: ValueId, count: &'static str) -> Made {
     let shape = steps.shape(x);
     match shape[..] {
         [_, _, _, _] => Ok(x),
@@ -53,7 +54,21 @@ fn bias(
             let (name, kind) = (format!("{}/mask", steps.cx.name), steps.cx.kind());
             Some(steps.cx.builder.constant(name, kind, bias))
         }
-        Some(other) => return Err(NodeProblem::wrong_type("attn_mask", "floats", other.kind())),
+        Some(seen @ Operand::Whole(DataType::Bool, _)) => {
+            let kind = steps.cx.kind();
+            let [none, never] = [0.0, f64::NEG_INFINITY].map(|number| steps.scalar(kind, number));
+            match steps.apply("Where", &[&seen, &none, &never], vec![])? {
+                Operand::Float(_, value) => Some(value),
+                other => return Err(NodeProblem::wrong_type("attn_mask", "floats", other.kind())),
+            }
+        }
+        Some(other) => {
+            return Err(NodeProblem::wrong_type(
+                "attn_mask",
+                "floats or truth values",
+                other.kind(),
+            ));
+        }
     };
     if let Some(value) = mask {
         let own = steps.shape(value);
@@ -117,24 +132,35 @@ fn seen(
     Ok(Some(steps.cx.builder.constant(name, kind, Array { shape, data })))
 }
 
-/// Zeros for the positions to which a constant bias leaves no key, NaN for the others; none if it
-/// leaves each some.
-fn blind(
-    steps: &mut Steps<'_, '_, '_>,
-    bias: ValueId,
-    keys: usize,
-) -> Result<Option<ValueId>, NodeProblem> {
-    let Some(Array { mut shape, data }) = steps.cx.builder.array(bias)? else { return Ok(None) };
-    let Some(last) = shape.last_mut().filter(|last| **last == keys) else { return Ok(None) };
-    *last = 1;
+/// Shares of which a position has none to which the bias leaves no key.
+fn sighted(steps: &mut Steps<'_, '_, '_>, shares: ValueId, bias: ValueId, keys: usize) -> Made {
+    if steps.shape(bias).last() != Some(&keys) {
+        return Ok(shares);
+    }
+    let kind = steps.cx.kind();
+    if steps.cx.builder.graph.values[bias].constant.is_none() {
+        let axes = [steps.shape(bias).len() - 1];
+        let most = steps.reduce(ReduceOp::Max, bias, &axes)?;
+        let never = steps.scalar(kind, f64::NEG_INFINITY);
+        let zero = steps.scalar(kind, 0.0);
+        let blind = steps.apply("Equal", &[&Operand::Float(kind, most), &never], vec![])?;
+        let shares = Operand::Float(kind, shares);
+        return match steps.apply("Where", &[&blind, &zero, &shares], vec![])? {
+            Operand::Float(_, value) => Ok(value),
+            _ => Err(NodeProblem::Unknown),
+        };
+    }
+    let Some(Array { mut shape, data }) = steps.cx.builder.array(bias)? else { return Ok(shares) };
+    shape.last_mut().into_iter().for_each(|last| *last = 1);
     let blind = |row: &[f64]| row.iter().all(|&bias| bias == f64::NEG_INFINITY);
     let zero = |row: &[f64]| if blind(row) { 0.0 } else { f64::NAN };
     let data: Vec<f64> = data.chunks(keys).map(zero).collect();
     if data.iter().all(|value| value.is_nan()) {
-        return Ok(None);
+        return Ok(shares);
     }
-    let (name, kind) = (format!("{}/blind", steps.cx.name), steps.cx.kind());
-    Ok(Some(steps.cx.builder.constant(name, kind, Array { shape, data })))
+    let name = format!("{}/blind", steps.cx.name);
+    let zeros = steps.cx.builder.constant(name, kind, Array { shape, data });
+    steps.pair(Op::Mask, shares, zeros)
 }
 
 /// Keys or values after those of the past.
@@ -205,8 +231,8 @@ pub(super) fn attention(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
     }
     scores.push(score);
     score = steps.map(Op::Softmax { axis: 3, flat: false }, score)?;
-    if let Some(zeros) = bias.map(|bias| blind(&mut steps, bias, of_k[2])).transpose()?.flatten() {
-        score = steps.pair(Op::Mask, score, zeros)?;
+    if let Some(bias) = bias {
+        score = sighted(&mut steps, score, bias, of_k[2])?;
     }
     scores.push(score);
     let weights = steps.reshape(score, &[of_q[0], of_k[1], rows, of_k[2]])?;

@@ -8,6 +8,8 @@ use super::super::builder::Operand;
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
+use super::super::types::is_float;
+use super::compose::{Steps, int};
 use super::resize::resampled;
 use super::words::refused;
 use crate::graph::{Op, Resampling, ValueId};
@@ -237,39 +239,69 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
 }
 
-/// `Gather` with computed indices: rows of a constant table, or of what is computed.
+/// `Gather` with computed indices: entries of what is computed, or rows of a constant table.
 fn embed(
     cx: &mut Context<'_, '_>,
     data: Operand,
     indices: ValueId,
     axis: usize,
 ) -> Result<Vec<Operand>, NodeProblem> {
-    let table = match data {
-        Operand::Float(_, table) if cx.builder.graph.values[table].constant.is_some() => table,
-        Operand::Float(_, value) => {
-            let own = cx.shape(value);
-            let shape = [&own[..axis], &cx.shape(indices), &own[axis + 1..]].concat();
-            return cx.emit(Op::Take { axis }, vec![Some(value), Some(indices)], shape);
+    let (own, of_indices) = (cx.shape_of(&data), cx.shape(indices));
+    let shape = [&own[..axis], &of_indices, &own[axis + 1..]].concat();
+    match data {
+        Operand::Float(_, value) if cx.builder.graph.values[value].constant.is_none() => {
+            cx.emit(Op::Take { axis }, vec![Some(value), Some(indices)], shape)
         }
-        _ => {
-            return Err(NodeProblem::unsupported(
-                "computed indices need a table of floats; cut the model before this node",
-            ));
+        Operand::Float(_, table) if own.len() == 2 && axis == 0 && own[0] > 0 => {
+            cx.emit(Op::Gather, vec![Some(table), Some(indices)], shape)
         }
-    };
-    let &[entries, width] = &cx.shape(table)[..] else {
-        return Err(NodeProblem::shape(format!(
-            "the table has the shape {:?}, expected entries and width",
-            cx.shape(table)
-        )));
-    };
-    if axis != 0 || entries == 0 {
-        return Err(NodeProblem::unsupported(
-            "computed indices must choose along axis 0 of a table; transpose it",
-        ));
+        _ if shape.contains(&0) || own[axis] == 0 => Err(NodeProblem::shape(format!(
+            "indices of shape {of_indices:?} choose from an axis of {} entries",
+            own[axis]
+        ))),
+        constant => table(cx, constant, indices, axis),
     }
-    let shape = [cx.shape(indices), vec![width]].concat();
-    cx.emit(Op::Gather, vec![Some(table), Some(indices)], shape)
+}
+
+/// Entries of a constant of any shape: its other axes are the columns of a table. Integers are looked up as floats.
+fn table(
+    cx: &mut Context<'_, '_>,
+    constant: Operand,
+    indices: ValueId,
+    axis: usize,
+) -> Result<Vec<Operand>, NodeProblem> {
+    let (kind, own, rank) = (constant.kind(), cx.shape_of(&constant), cx.shape(indices).len());
+    let mut shape = cx.shape(indices);
+    let mut steps = Steps::new(cx);
+    let mut table = constant;
+    if let Operand::Integer(_, array) = &table {
+        if let Some(&given) = array.data.iter().find(|value| value.unsigned_abs() > 1 << 24) {
+            return Err(NodeProblem::unsupported(format!(
+                "computed indices choose from integers of which one is {given}, beyond 2^24; cut the model before this node"
+            )));
+        }
+        table = steps.apply("Cast", &[&table], vec![int("to", DataType::Float as i64)])?;
+    }
+    if axis > 0 {
+        let others = (0..own.len()).filter(|&other| other != axis);
+        let perm: Vec<usize> = [axis].into_iter().chain(others).collect();
+        table = steps.turned(&table, &perm)?;
+    }
+    let width = own.iter().product::<usize>() / own[axis];
+    let table = steps.shaped(&table, &[own[axis], width])?;
+    let indices = Operand::Whole(DataType::Int64, indices);
+    let rows = steps.apply("Gather", &[&table, &indices], vec![])?;
+    shape.extend((0..own.len()).filter(|&other| other != axis).map(|other| own[other]));
+    let mut made = steps.shaped(&rows, &shape)?;
+    if axis > 0 {
+        let perm: Vec<usize> =
+            (rank..rank + axis).chain(0..rank).chain(rank + axis..shape.len()).collect();
+        made = steps.turned(&made, &perm)?;
+    }
+    match is_float(kind) {
+        true => Ok(vec![made]),
+        false => Ok(vec![steps.apply("Cast", &[&made], vec![int("to", kind as i64)])?]),
+    }
 }
 
 /// A part of an axis, as a node that serves this one; folded where the value is constant.

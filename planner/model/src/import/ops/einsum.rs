@@ -3,7 +3,7 @@
 use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
-use super::serve::{int, ints, list};
+use super::compose::{int, ints, list};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An axis by its letter; those of the ellipsis count from the last.

@@ -7,6 +7,7 @@ use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, limits, truncated, wide, wrap};
 use super::Reduction;
+use super::compose::Steps;
 use super::folded::only_folded;
 use crate::graph::{Op, ValueId};
 use std::cmp::Ordering;
@@ -190,8 +191,7 @@ fn outer_of(
     Ok((op, vec![Some(a), Some(b)], shape))
 }
 
-/// The remainder: with the divisor's sign, or with `fmod` the dividend's. Of floats the latter
-/// alone.
+/// The remainder: with the divisor's sign, or with `fmod` the dividend's.
 pub(super) fn modulo(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let fmod = cx.attributes().flag("fmod", false)?;
     match pair(cx)? {
@@ -200,14 +200,29 @@ pub(super) fn modulo(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             let other = !fmod && rest != 0 && (rest < 0) != (b < 0);
             Some(if other { rest + b } else { rest })
         }),
-        Operands::Floats(..) if !fmod => {
-            Err(NodeProblem::attribute("fmod", "is 0, but floats need 1: the model is invalid"))
-        }
+        Operands::Floats(_, values) if !fmod => floored(cx, [values[0], values[1]]),
         Operands::Floats(_, values) => {
             let shape = common(&cx.shape(values[0]), &cx.shape(values[1]))?;
             cx.emit(Op::Mod, values.into_iter().map(Some).collect(), shape)
         }
     }
+}
+
+/// The remainder of floats with the divisor's sign, which a remainder of zero has, too.
+fn floored(cx: &mut Context<'_, '_>, [a, b]: [ValueId; 2]) -> Result<Vec<Operand>, NodeProblem> {
+    let kind = cx.kind();
+    let mut steps = Steps::new(cx);
+    let rest = steps.pair(Op::Mod, a, b)?;
+    let [rest, b] = [rest, b].map(|value| Operand::Float(kind, value));
+    let [zero, below_zero] = [0.0, -0.0].map(|number| steps.scalar(kind, number));
+    let less = steps.apply("Less", &[&rest, &zero], vec![])?;
+    let by_less = steps.apply("Less", &[&b, &zero], vec![])?;
+    let differ = steps.apply("Xor", &[&less, &by_less], vec![])?;
+    let moved = steps.apply("Add", &[&rest, &b], vec![])?;
+    let moved = steps.apply("Where", &[&differ, &moved, &rest], vec![])?;
+    let none = steps.apply("Equal", &[&rest, &zero], vec![])?;
+    let signed = steps.apply("Where", &[&by_less, &below_zero, &zero], vec![])?;
+    Ok(vec![steps.apply("Where", &[&none, &signed, &moved], vec![])?])
 }
 
 /// Folds a comparison of two constants.

@@ -6,7 +6,7 @@ use super::super::builder::Operand;
 use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::types::{is_float, wide, wrap};
-use super::serve::int;
+use super::compose::int;
 use super::words::refused;
 use std::rc::Rc;
 
@@ -167,7 +167,7 @@ pub(super) fn scatter_nd(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
 
 /// What a second value for a place does to the first.
 #[derive(Clone, Copy, PartialEq)]
-enum Reduction {
+pub(super) enum Reduction {
     Replace,
     Add,
     Mul,
@@ -175,7 +175,7 @@ enum Reduction {
     Min,
 }
 
-fn reduction(cx: &Context<'_, '_>) -> Result<Reduction, NodeProblem> {
+pub(super) fn reduction(cx: &Context<'_, '_>) -> Result<Reduction, NodeProblem> {
     Ok(match cx.attributes().string("reduction")?.unwrap_or("none") {
         "none" => Reduction::Replace,
         "add" => Reduction::Add,

@@ -4,7 +4,7 @@ use super::super::array::broadcast;
 use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
-use super::serve::int;
+use super::compose::{Steps, int};
 use crate::graph::{Op, ValueId};
 
 pub(super) fn gemm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
@@ -160,4 +160,63 @@ fn one_by_one(
         parts.push(cx.shaped(&format!("{name}/{index}/shaped"), made, &shape)?);
     }
     cx.serve(name, "Concat", parts, vec![int("axis", (rank - from_last) as i64)])
+}
+
+/// The largest matrix whose determinant is computed, by products of all its minors.
+const LARGEST_DETERMINANT: usize = 4;
+
+/// Determinants of small matrices.
+pub(super) fn determinant(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let x = cx.float(0, "X")?;
+    let shape = cx.shape(x);
+    let (outer, size) = match &shape[..] {
+        [outer @ .., rows, columns] if rows == columns => (outer.to_vec(), *rows),
+        _ => {
+            return Err(NodeProblem::shape(format!(
+                "the shape {shape:?} is not of square matrices"
+            )));
+        }
+    };
+    if size == 0 || size > LARGEST_DETERMINANT {
+        return Err(NodeProblem::unsupported(format!(
+            "matrices of {size} rows are, at most {LARGEST_DETERMINANT} are computed; cut the model before it (--until)"
+        )));
+    }
+    let axis = outer.len();
+    let mut steps = Steps::new(cx);
+    let mut rows = vec![];
+    for row in 0..size {
+        let line = steps.slice(x, axis, [row, 1, 1])?;
+        let entries = (0..size).map(|column| steps.slice(line, axis + 1, [column, 1, 1]));
+        rows.push(entries.collect::<Result<Vec<ValueId>, _>>()?);
+    }
+    let made = expanded(&mut steps, &rows, &(0..size).collect::<Vec<_>>())?;
+    let made = steps.node(Op::Reshape, &[made], outer)?;
+    steps.done(made)
+}
+
+/// The determinant of the last rows and these columns, by the entries of the first of those rows.
+fn expanded(
+    steps: &mut Steps<'_, '_, '_>,
+    rows: &[Vec<ValueId>],
+    columns: &[usize],
+) -> Result<ValueId, NodeProblem> {
+    let mut total = None;
+    for (at, &column) in columns.iter().enumerate() {
+        let entry = rows[rows.len() - columns.len()][column];
+        let others: Vec<usize> = columns.iter().copied().filter(|&other| other != column).collect();
+        let term = match others.is_empty() {
+            true => entry,
+            false => {
+                let minor = expanded(steps, rows, &others)?;
+                steps.pair(Op::Mul, entry, minor)?
+            }
+        };
+        let sign = if at % 2 == 0 { Op::Add } else { Op::Sub };
+        total = Some(match total {
+            None => term,
+            Some(total) => steps.pair(sign, total, term)?,
+        });
+    }
+    total.ok_or_else(|| NodeProblem::shape("a matrix has no rows"))
 }

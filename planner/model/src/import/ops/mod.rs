@@ -3,6 +3,9 @@
 mod attention;
 mod bits;
 mod cast;
+pub(super) mod compose;
+mod computed;
+mod contrib;
 mod conv;
 mod cut;
 mod einsum;
@@ -12,6 +15,8 @@ mod geometry;
 mod indexed;
 mod layout;
 mod linear;
+mod linear_attention;
+mod losses;
 mod normalise;
 mod norms;
 mod pad;
@@ -21,9 +26,10 @@ mod pool;
 mod quantised;
 mod recurrent;
 mod reduction;
+mod regions;
 mod resize;
 mod sample;
-mod serve;
+mod selection;
 mod signal;
 mod sorted;
 mod transposed;
@@ -56,18 +62,28 @@ const OWN_OPSET: i64 = 13;
 
 /// Translates a node that the model does not have: operator and name, inputs and attributes. Its first output.
 pub(super) fn apply(
+    parts: (&mut Builder, &mut External),
+    (operator, name): (&str, &str),
+    inputs: Vec<Given>,
+    attributes: Vec<AttributeProto>,
+) -> Result<Operand, NodeProblem> {
+    let made = applied(parts, (operator, name), inputs, attributes)?;
+    made.into_iter().next().ok_or(NodeProblem::Unknown)
+}
+
+/// The same, all outputs.
+fn applied(
     (builder, external): (&mut Builder, &mut External),
     (operator, name): (&str, &str),
     inputs: Vec<Given>,
     attribute: Vec<AttributeProto>,
-) -> Result<Operand, NodeProblem> {
+) -> Result<Vec<Operand>, NodeProblem> {
     let (op_type, output) = (operator.into(), vec![name.into()]);
     let proto = NodeProto { op_type, output, attribute, ..NodeProto::default() };
     let translate = find(&proto)?;
     let (prefix, opset) = ("", OWN_OPSET);
-    let made =
-        translate(&mut Context { proto: &proto, name, prefix, opset, inputs, builder, external })?;
-    made.into_iter().next().ok_or(NodeProblem::Unknown)
+    let mut cx = Context { proto: &proto, name, prefix, opset, inputs, builder, external };
+    self::translate(&mut cx, translate)
 }
 
 /// How nodes of an operator are translated; that it is not supported is known without its inputs.
@@ -75,6 +91,11 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
     let of_quantiser = node.domain == "com.microsoft"
         && (node.op_type.starts_with("QLinear")
             || matches!(&node.op_type[..], "QGemm" | "QuantizeLinear" | "DequantizeLinear"));
+    if node.domain == "com.microsoft"
+        && let Some(translate) = contrib::find(&node.op_type)
+    {
+        return Ok(translate);
+    }
     if !is_standard(node) && !of_quantiser {
         return Err(NodeProblem::unsupported(format!(
             "it is of the operator set `{}`; export the model with standard ONNX operators",
@@ -115,6 +136,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         },
         "Selu" => pointwise::selu,
         "Celu" => pointwise::celu,
+        "SwiGLU" => pointwise::swiglu,
         "ThresholdedRelu" => |cx| {
             let alpha = cx.attributes().float_or("alpha", 1.0)?;
             pointwise::unary(cx, Op::ThresholdedRelu { alpha })
@@ -169,6 +191,7 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
 
         "Gemm" => linear::gemm,
         "MatMul" => linear::matmul,
+        "Det" => linear::determinant,
 
         "RNN" | "GRU" | "LSTM" => recurrent::recurrent,
         "BatchNormalization" => normalise::batch_norm,
@@ -185,7 +208,14 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "GlobalLpPool" => reduction::global_lp_pool,
         "ReduceMean" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum"
         | "ReduceLogSumExp" => reduction::reduce,
+        // onnxruntime's own, in ONNX's name.
+        "SimplifiedLayerNormalization" => contrib::simplified_norm,
         "Attention" => attention::attention,
+        "CausalConvWithState" => linear_attention::causal_conv,
+        "LinearAttention" => linear_attention::attention,
+        "TensorScatter" => linear_attention::tensor_scatter,
+        "NegativeLogLikelihoodLoss" => losses::negative_log_likelihood,
+        "SoftmaxCrossEntropyLoss" => losses::softmax_cross_entropy,
         "RotaryEmbedding" => attention::rotary,
 
         "Concat" => layout::concat,
@@ -195,6 +225,8 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "Pad" => pad::pad,
         "CenterCropPad" => pad::center_crop_pad,
         "GridSample" => sample::grid_sample,
+        "DeformConv" => regions::deform_conv,
+        "RoiAlign" => regions::roi_align,
         "Resize" | "Upsample" => resize::resize,
         "Reshape" => layout::reshape,
         "Flatten" => layout::flatten,
@@ -233,13 +265,19 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
         "IsInf" => bits::are_infinite,
         "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => elementwise::reduce,
 
-        "GatherElements" => indexed::gather_elements,
-        "GatherND" => indexed::gather_nd,
-        "Scatter" | "ScatterElements" => indexed::scatter_elements,
-        "ScatterND" => indexed::scatter_nd,
+        "GatherElements" => {
+            |cx| by_indices(cx, indexed::gather_elements, computed::gather_elements)
+        }
+        "GatherND" => |cx| by_indices(cx, indexed::gather_nd, computed::gather_nd),
+        "Scatter" | "ScatterElements" => {
+            |cx| by_indices(cx, indexed::scatter_elements, |cx| computed::scatter(cx, false))
+        }
+        "ScatterND" => |cx| by_indices(cx, indexed::scatter_nd, |cx| computed::scatter(cx, true)),
         "Compress" => indexed::compress,
         "ReverseSequence" => indexed::reverse_sequence,
         "TopK" => sorted::top_k,
+        "NonMaxSuppression" => selection::non_max_suppression,
+        "MaxUnpool" => computed::max_unpool,
         "NonZero" => sorted::non_zero,
         "Unique" => sorted::unique,
         "EyeLike" => patterns::eye_like,
@@ -269,6 +307,18 @@ pub(super) fn translate(
     match words::translate(cx, other)? {
         Some(made) => Ok(made),
         None => other(cx),
+    }
+}
+
+/// Translates a node by constant indices, its second input, or by computed ones.
+fn by_indices(
+    cx: &mut Context<'_, '_>,
+    constant: Translate,
+    computed: Translate,
+) -> Result<Vec<Operand>, NodeProblem> {
+    match cx.input(1, "indices")? {
+        Operand::Whole(..) => computed(cx),
+        _ => constant(cx),
     }
 }
 
@@ -327,9 +377,6 @@ fn advice(operator: &str) -> String {
     let text = match operator {
         _ if operator.starts_with("QLinear") || operator.starts_with("DynamicQuantize") => {
             "quantise the model statically, with QuantizeLinear and DequantizeLinear (QDQ)"
-        }
-        "NonMaxSuppression" => {
-            "cut the model before this node (--until) and do its work after the inference"
         }
         _ => {
             "replace it by supported operators (simplifying with onnxsim may help), or cut the model before it (--until)"

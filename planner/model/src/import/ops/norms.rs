@@ -2,9 +2,9 @@
 
 use super::super::array::{Array, broadcast};
 use super::super::builder::Operand;
-use super::super::compose::Steps;
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
+use super::compose::Steps;
 use super::reduction::log_of_sum;
 use crate::graph::{Op, ValueId};
 use eyelet::pack::ReduceOp;

@@ -7,8 +7,8 @@ use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{is_float, type_name, wide, wrap};
+use super::compose::{int, ints, list};
 use super::folded::only_folded;
-use super::serve::{int, ints, list};
 
 /// An array of truth values or integers of a type, or floats.
 fn filled(

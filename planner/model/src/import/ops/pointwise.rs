@@ -26,6 +26,18 @@ pub(super) fn gelu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     unary(cx, Op::Gelu { tanh })
 }
 
+/// `SwiGLU`: a gate, and what it lets through.
+pub(super) fn swiglu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let (a, b) = (cx.float(0, "A")?, cx.float(1, "B")?);
+    let alpha = cx.attributes().float_or("alpha", 1.0)?;
+    let (gate, value) = (cx.shape(a), cx.shape(b));
+    if gate != value {
+        return Err(NodeProblem::shape(format!("shapes {gate:?} and {value:?} are not the same")));
+    }
+    let gate = cx.helper("gate", Op::Swish { alpha }, vec![Some(a)], value.clone())?;
+    cx.emit(Op::Mul, vec![Some(gate), Some(b)], value)
+}
+
 pub(super) fn selu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let alpha = cx.attributes().float_or("alpha", 1.673_263_2)?;
     let gamma = cx.attributes().float_or("gamma", 1.050_701)?;

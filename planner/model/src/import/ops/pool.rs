@@ -8,6 +8,8 @@ use super::super::array::Array;
 use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
+use super::super::onnx::DataType;
+use super::compose::{Steps, int};
 use super::conv::{convolved, flattened};
 use super::geometry::{Along, add, check_image, cropped, square, windows};
 use crate::graph::{Op, ValueId};
@@ -51,8 +53,130 @@ pub(super) fn pool(cx: &mut Context<'_, '_>, average: bool) -> Result<Vec<Operan
         true => Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? },
         false => Kind::Max,
     };
-    let result = pooled(cx, x, windows, Pool { kind, ceil })?;
-    Ok(vec![Operand::Float(cx.kind(), result)])
+    let places = !average && cx.proto.output.get(1).is_some_and(|output| !output.is_empty());
+    let result = pooled(cx, x, windows.clone(), Pool { kind, ceil })?;
+    let mut made = vec![Operand::Float(cx.kind(), result)];
+    if places {
+        let spatial = cx.shape(result)[2..].to_vec();
+        made.push(places_of_largest(cx, x, &windows, &spatial)?);
+    }
+    Ok(made)
+}
+
+/// Where in the input the largest element of each window is, as one number. What each tap of the windows sees is laid
+/// side by side, and the largest of it found.
+fn places_of_largest(
+    cx: &mut Context<'_, '_>,
+    x: ValueId,
+    windows: &[Along],
+    made: &[usize],
+) -> Result<Operand, NodeProblem> {
+    if windows.iter().any(|window| window.begin < 0 || window.end < 0) {
+        return Err(NodeProblem::attribute(
+            "pads",
+            "takes elements away, and places are asked for",
+        ));
+    }
+    let (shape, kind) = (cx.shape(x), cx.kind());
+    let columns_first = cx.attributes().flag("storage_order", false)?;
+    let (extents, rank) = (&shape[2..], windows.len());
+    let mut order: Vec<usize> = (0..rank).collect();
+    if columns_first {
+        order.reverse();
+    }
+    // From one element of an axis to the next.
+    let mut strides = vec![1; rank];
+    for pair in order.windows(2).rev() {
+        strides[pair[0]] = strides[pair[1]] * extents[pair[1]];
+    }
+    let plane: usize = extents.iter().product();
+    let mut steps = Steps::new(cx);
+    let mut place = first_places(&mut steps, &shape, windows, made, &strides)?;
+    let taps: usize = windows.iter().map(|window| window.kernel).product();
+    if taps > 1 {
+        let seen = taps_of(&mut steps, x, windows, made)?;
+        let keep = vec![int("axis", 2), int("keepdims", 0)];
+        let tap = steps.apply("ArgMax", &[&Operand::Float(kind, seen)], keep)?;
+        let mut inner = taps;
+        for (window, stride) in windows.iter().zip(strides) {
+            inner /= window.kernel;
+            let [by, kernel, step] = [inner, window.kernel, window.dilation * stride]
+                .map(|number| steps.scalar(DataType::Int64, number as f64));
+            let at = steps.apply("Div", &[&tap, &by], vec![])?;
+            let at = steps.apply("Mod", &[&at, &kernel], vec![])?;
+            let moved = steps.apply("Mul", &[&at, &step], vec![])?;
+            place = steps.apply("Add", &[&moved, &place], vec![])?;
+        }
+    }
+    let planes = (0..shape[0] * shape[1]).map(|at| (at * plane) as i64).collect();
+    let mut wide = vec![1; shape.len()];
+    wide[..2].copy_from_slice(&shape[..2]);
+    let planes = Operand::integers(DataType::Int64, Array { shape: wide, data: planes });
+    steps.apply("Add", &[&place, &planes], vec![])
+}
+
+/// The place of each window's first tap in its plane; of one in the padding it may be below zero.
+fn first_places(
+    steps: &mut Steps<'_, '_, '_>,
+    shape: &[usize],
+    windows: &[Along],
+    made: &[usize],
+    strides: &[usize],
+) -> Result<Operand, NodeProblem> {
+    let count = made.iter().product::<usize>();
+    steps.cx.charge(made)?;
+    let mut data = vec![0; count];
+    for (at, place) in data.iter_mut().enumerate() {
+        let mut rest = at;
+        for axis in (0..windows.len()).rev() {
+            let window = windows[axis];
+            let along = (rest % made[axis] * window.stride) as i64 - window.begin;
+            *place += along * strides[axis] as i64;
+            rest /= made[axis];
+        }
+    }
+    let mut wide = vec![1; shape.len()];
+    wide[2..].copy_from_slice(made);
+    Ok(Operand::integers(DataType::Int64, Array { shape: wide, data }))
+}
+
+/// What the taps of windows see, one after the other along a new third axis; in the padding less than anything.
+fn taps_of(
+    steps: &mut Steps<'_, '_, '_>,
+    x: ValueId,
+    windows: &[Along],
+    made: &[usize],
+) -> Result<ValueId, NodeProblem> {
+    let mut shape = steps.shape(x);
+    let part = [&shape[..2], made].concat();
+    let apart = [&shape[..2], &[1], made].concat();
+    let (mut begin, mut end) = (vec![0; shape.len()], vec![0; shape.len()]);
+    for (axis, window) in windows.iter().enumerate() {
+        let reached = (made[axis] - 1) * window.stride + window.reach();
+        begin[2 + axis] = window.begin as usize;
+        end[2 + axis] = reached.saturating_sub(shape[2 + axis] + begin[2 + axis]);
+        shape[2 + axis] += begin[2 + axis] + end[2 + axis];
+    }
+    let x = match begin.iter().chain(&end).any(|&pad| pad > 0) {
+        false => x,
+        true => {
+            steps.node(Op::Pad { begin, end, value: f32::NEG_INFINITY }, &[x], shape.clone())?
+        }
+    };
+    let taps: usize = windows.iter().map(|window| window.kernel).product();
+    let mut parts = vec![];
+    for tap in 0..taps {
+        let (mut starts, mut by) = (vec![0; shape.len()], vec![1; shape.len()]);
+        let mut rest = tap;
+        for (axis, window) in windows.iter().enumerate().rev() {
+            starts[2 + axis] = rest % window.kernel * window.dilation;
+            by[2 + axis] = window.stride;
+            rest /= window.kernel;
+        }
+        let slice = steps.node(Op::Slice { starts, steps: by }, &[x], part.clone())?;
+        parts.push(steps.reshape(slice, &apart)?);
+    }
+    steps.concat(&parts, 2)
 }
 
 /// A window with no tap on the input would have no maximum and no mean.

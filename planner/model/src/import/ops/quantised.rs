@@ -8,16 +8,15 @@
 
 use super::super::array::Array;
 use super::super::builder::{Operand, Quantisation};
-use super::super::compose::Steps;
 use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, limits};
+use super::compose::{Steps, int};
 use super::{Translate, conv, elementwise, layout, linear, normalise, pointwise, pool, words};
 use crate::graph::{Constant, Op, Quantised, ValueId};
 use bytes::Bytes;
 use eyelet::pack::ReduceOp;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// The numbers of a quantisation, one of each for every channel or block.
@@ -163,8 +162,45 @@ pub(super) fn quantize(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePro
     let x = cx.float(0, "x")?;
     let (kind, shape) = (made_kind(cx, 2)?, cx.shape(x));
     let axis = cx.attributes().int_or("axis", 1)?;
+    if let Some(made) = by_computed(cx, x, kind)? {
+        return Ok(vec![made]);
+    }
     let numbers = Numbers::read(cx, 1, kind, &shape, axis)?;
     Ok(vec![quantised(cx, x, &numbers)?])
+}
+
+/// Floats as integers by one scale and one zero that are computed; `None` where they are constant or several.
+fn by_computed(
+    cx: &mut Context<'_, '_>,
+    x: ValueId,
+    kind: DataType,
+) -> Result<Option<Operand>, NodeProblem> {
+    let (scale, zero) = (cx.input(1, "scale")?, cx.optional(2)?);
+    let flows = |operand: &Operand| match operand {
+        Operand::Float(_, value) => cx.builder.graph.values[*value].constant.is_none(),
+        Operand::Whole(..) => true,
+        Operand::Integer(..) => false,
+    };
+    let given = || [Some(&scale), zero.as_ref()].into_iter().flatten();
+    let single = |operand: &Operand| cx.shape_of(operand).iter().product::<usize>() == 1;
+    if !given().any(flows) || !given().all(single) {
+        return Ok(None);
+    }
+    let (of, (low, high)) = (cx.kind(), limits(kind));
+    let mut steps = Steps::new(cx);
+    let mut numbers = vec![steps.shaped(&scale, &[])?];
+    if let Some(zero) = &zero {
+        let zero = steps.shaped(zero, &[])?;
+        numbers.push(steps.apply("Cast", &[&zero], vec![int("to", of as i64)])?);
+    }
+    let mut q = steps.apply("Div", &[&Operand::Float(of, x), &numbers[0]], vec![])?;
+    q = steps.apply("Round", &[&q], vec![])?;
+    if let Some(zero) = numbers.get(1) {
+        q = steps.apply("Add", &[&q, zero], vec![])?;
+    }
+    let [low, high] = [low, high].map(|bound| steps.scalar(of, bound as f64));
+    q = steps.apply("Clip", &[&q, &low, &high], vec![])?;
+    Ok(Some(steps.apply("Cast", &[&q], vec![int("to", kind as i64)])?))
 }
 
 /// A tensor of floats as integers.
@@ -454,27 +490,50 @@ pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     between(cx, 0, &operands, layout::concat)
 }
 
-/// An operand of integers less its zero, which is input `zero`.
+/// An operand of integers less its zero, which is input `zero`, or less one for each of its channels: those are rows of
+/// a left matrix, columns of a right one, output channels of a convolution.
 fn from_zero(cx: &mut Context<'_, '_>, at: usize, zero: usize) -> Result<Operand, NodeProblem> {
     let x = cx.input(at, "an operand of integers")?;
-    if let (Some(Operand::Whole(_, zero)), &Operand::Whole(_, value)) = (cx.optional(zero)?, &x) {
-        let value = words::to_floats(cx, "floats", value)?;
-        let zero = words::to_floats(cx, "zero", zero)?;
-        let moved = Steps::new(cx).pair(Op::Sub, value, zero)?;
-        return Ok(Operand::Float(DataType::Float, moved));
-    }
-    let zero = cx.optional_integers(zero, "zero point")?;
-    let zero = zero.unwrap_or_else(|| Rc::new(Array::scalar(0)));
-    let first = zero.data.first().copied().unwrap_or(0);
-    if zero.data.iter().any(|zero| *zero != first) {
-        return Err(NodeProblem::unsupported(
-            "it has a zero for each channel; quantise it with one zero, or by QLinear operators",
-        ));
-    }
-    let (kind, scale) = (x.kind(), Array::scalar(1.0));
-    let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![first], along: None };
-    let name = format!("{}/operand_{at}", cx.name);
-    Ok(Operand::Float(DataType::Float, real(cx, name, &x, &numbers)?))
+    let own = cx.shape_of(&x);
+    let given = cx.optional(zero)?;
+    let zeros = given.as_ref().map_or(vec![], |given| cx.shape_of(given));
+    let count: usize = zeros.iter().product();
+    let first = match &given {
+        Some(Operand::Integer(_, zero)) => zero.data.first().copied().unwrap_or(0),
+        _ => 0,
+    };
+    let flows = matches!(given, Some(Operand::Whole(..)));
+    let Some(zero) = given.filter(|_| flows || count > 1) else {
+        let (kind, scale) = (x.kind(), Array::scalar(1.0));
+        let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![first], along: None };
+        let name = format!("{}/operand_{at}", cx.name);
+        return Ok(Operand::Float(DataType::Float, real(cx, name, &x, &numbers)?));
+    };
+    let axis = match (cx.proto.op_type.as_str(), at) {
+        ("ConvInteger", 0) => None,
+        ("ConvInteger", _) => Some(0),
+        (_, 0) => own.len().checked_sub(2),
+        _ => own.len().checked_sub(1),
+    };
+    let shape = match (&zeros[..], axis) {
+        _ if count == 1 => vec![],
+        (&[several], Some(axis)) if own[axis] == several => {
+            let mut shape = vec![1; own.len()];
+            shape[axis] = several;
+            shape
+        }
+        (all, Some(_)) if all.len() == own.len() => all.to_vec(),
+        _ => {
+            return Err(NodeProblem::shape(format!(
+                "zeros of shape {zeros:?} do not fit an operand of shape {own:?}"
+            )));
+        }
+    };
+    let to = || vec![int("to", DataType::Float as i64)];
+    let zero = cx.shaped(&format!("zero{at}"), zero, &shape)?;
+    let zero = cx.serve(&format!("zero_float{at}"), "Cast", vec![zero], to())?;
+    let x = cx.serve(&format!("float{at}"), "Cast", vec![x], to())?;
+    cx.serve(&format!("from_zero{at}"), "Sub", vec![x, zero], vec![])
 }
 
 /// Unsigned integers of 8 bits from zero and scale of the tensor's own extremes, and these.
@@ -511,12 +570,7 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
 
 /// Products of integers, whose sums are whole numbers of 32 bits.
 pub(super) fn products(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let padded = cx.attributes().ints("pads")?.is_some_and(|pads| pads.iter().any(|&pad| pad != 0));
-    if padded && cx.proto.op_type == "ConvInteger" {
-        return Err(NodeProblem::unsupported(
-            "it pads its input; pad it by an operator of its own",
-        ));
-    }
+    // Padding stands for the input's zero, which is 0 here.
     let operands = [from_zero(cx, 0, 2)?, from_zero(cx, 1, 3)?];
     let translate: Translate =
         if cx.proto.op_type == "ConvInteger" { conv::conv } else { linear::matmul };

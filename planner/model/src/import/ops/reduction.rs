@@ -1,9 +1,9 @@
 //! Reductions of floats over axes.
 
 use super::super::builder::Operand;
-use super::super::compose::Steps;
 use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
+use super::compose::Steps;
 use super::{Reduction, reduced};
 use crate::graph::Op;
 use eyelet::pack::ReduceOp;

@@ -7,7 +7,7 @@ use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{is_float, type_name};
-use super::serve::ints;
+use super::compose::ints;
 use std::f64::consts::TAU;
 
 /// Constant floats that serve a node.
@@ -45,16 +45,18 @@ struct Transform {
     /// Whether entries have an imaginary part.
     complex: bool,
     inverse: bool,
+    /// The inverse of one side: entries stand for those of the other, too, and what is made is real.
+    real: bool,
 }
 
 impl Transform {
     /// Real and imaginary parts of the frequencies, of entries with one or two parts: rows for these, columns for those.
     fn matrix(&self, at: usize) -> f64 {
         let parts = if self.complex { 2 } else { 1 };
-        let columns = 2 * self.kept;
+        let columns = self.made() * self.kept;
         let (row, column) = (at / columns, at % columns);
         let (entry, from) = (row / parts, row % parts);
-        let (frequency, to) = (column / 2, column % 2);
+        let (frequency, to) = (column / self.made(), column % self.made());
         // Whole turns are left out, which keeps angles exact.
         let turn = (entry * frequency % self.length) as f64 / self.length as f64;
         let angle = if self.inverse { TAU * turn } else { -TAU * turn };
@@ -63,7 +65,14 @@ impl Transform {
             (0, _) => angle.sin(),
             _ => -angle.sin(),
         };
-        if self.inverse { value / self.length as f64 } else { value }
+        let middle = entry == 0 || 2 * entry == self.length;
+        let sides = if self.real && !middle { 2.0 } else { 1.0 };
+        if self.inverse { sides * value / self.length as f64 } else { value }
+    }
+
+    /// Parts of what is made.
+    fn made(&self) -> usize {
+        if self.real { 1 } else { 2 }
     }
 
     /// Transforms the axis before the last, the last being the parts of entries.
@@ -73,9 +82,10 @@ impl Transform {
         let rows = shape[shape.len() - 2] * shape[shape.len() - 1];
         let count: usize = outer.iter().product();
         let flat = cx.shaped("entries", x.clone(), &[count, rows])?;
-        let matrix = constant(cx, "waves", x.kind(), &[rows, 2 * self.kept], |at| self.matrix(at))?;
+        let waves = [rows, self.made() * self.kept];
+        let matrix = constant(cx, "waves", x.kind(), &waves, |at| self.matrix(at))?;
         let product = cx.serve("product", "MatMul", vec![flat, matrix], vec![])?;
-        cx.shaped("frequencies", product, &[outer, &[self.kept, 2]].concat())
+        cx.shaped("frequencies", product, &[outer, &[self.kept, self.made()]].concat())
     }
 }
 
@@ -101,19 +111,17 @@ pub(super) fn dft(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
     if along + 1 == rank {
         return Err(NodeProblem::attribute("axis", "is the last, the parts of numbers"));
     }
-    let length = match one(cx, 1, "dft_length")? {
-        Some(given) => size("dft_length", given, 1)?,
-        None => shape[along],
-    };
     let one_sided = attributes.flag("onesided", false)?;
     let inverse = attributes.flag("inverse", false)?;
-    if one_sided && inverse {
-        return Err(NodeProblem::unsupported(
-            "the inverse of one side is not; transform both sides, or cut the model before it",
-        ));
-    }
-    let read = length.min(shape[along]);
-    let kept = if one_sided { length / 2 + 1 } else { length };
+    let real = one_sided && inverse;
+    let length = match one(cx, 1, "dft_length")? {
+        Some(given) => size("dft_length", given, 1)?,
+        None if real => size("dft_length", 2 * (shape[along] as i64 - 1), 1)?,
+        None => shape[along],
+    };
+    let half = length / 2 + 1;
+    let read = shape[along].min(if real { half } else { length });
+    let kept = if one_sided && !real { half } else { length };
     let x = match read == shape[along] {
         true => x,
         false => cx.chosen("read", x, along, &(0..read).collect::<Vec<_>>())?,
@@ -125,7 +133,7 @@ pub(super) fn dft(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
         false => cx.serve(suffix, "Transpose", vec![x], vec![ints("perm", &perm)]),
     };
     let turned = turn(cx, "turned", x)?;
-    let transform = Transform { length, kept, complex: parts == 2, inverse };
+    let transform = Transform { length, kept, complex: parts == 2, inverse, real };
     let made = transform.of(cx, turned)?;
     Ok(vec![turn(cx, "back", made)?])
 }
@@ -168,7 +176,7 @@ pub(super) fn stft(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     }
     let one_sided = cx.attributes().flag("onesided", true)?;
     let kept = if one_sided { length / 2 + 1 } else { length };
-    let transform = Transform { length, kept, complex: parts == 2, inverse: false };
+    let transform = Transform { length, kept, complex: parts == 2, inverse: false, real: false };
     Ok(vec![transform.of(cx, framed)?])
 }
 

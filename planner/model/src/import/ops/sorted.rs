@@ -84,7 +84,8 @@ fn charge_sorting(cx: &mut Context<'_, '_>, count: usize) -> Result<(), NodeProb
 
 /// The largest or smallest elements of an axis, and where they are; of equal ones the first.
 pub(super) fn top_k(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let data = numbers(cx, 0, "x")?;
+    let x = cx.input(0, "x")?;
+    let computed = super::computed::flows(cx, &x);
     let attributes = cx.attributes();
     let k = match cx.opset < 10 {
         true => attributes.int("k")?.ok_or_else(|| NodeProblem::attribute("k", "is missing"))?,
@@ -94,14 +95,18 @@ pub(super) fn top_k(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         },
     };
     let largest = attributes.flag("largest", true)?;
-    let shape = data.shape().to_vec();
+    let shape = cx.shape_of(&x);
     let axis = axis(attributes.int_or("axis", -1)?, shape.len())?;
-    let count = elements(&shape).unwrap_or(0);
-    charge_sorting(cx, count)?;
     let k = usize::try_from(k).ok().filter(|&k| k <= shape[axis]);
     let k = k.ok_or_else(|| {
         NodeProblem::shape(format!("`k` is not between 0 and the axis' {}", shape[axis]))
     })?;
+    if computed {
+        return super::selection::top_k(cx, &x, [axis, k], largest);
+    }
+    let data = numbers(cx, 0, "x")?;
+    let count = elements(&shape).unwrap_or(0);
+    charge_sorting(cx, count)?;
     let step = strides(&shape)[axis];
     let mut result = shape.clone();
     result[axis] = k;

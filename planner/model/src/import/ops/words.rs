@@ -10,6 +10,7 @@ use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, is_float, name};
+use super::compose::{Steps, int};
 use super::{Reduction, Translate, quantised, reduced};
 use crate::graph::{Constant, Op, ValueId};
 use crate::reference;
@@ -63,6 +64,7 @@ pub(super) fn translate(
         }
         "Scatter" | "ScatterElements" | "ScatterND"
             if !is_float(cx.input(0, "data")?.kind())
+                && !matches!(cx.input(1, "indices")?, Operand::Whole(..))
                 && matches!(cx.attributes().string("reduction")?, None | Some("none")) =>
         {
             Some(moved(cx, other)?)
@@ -255,9 +257,7 @@ fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
         "Pow" => {
             let (base, exponent) = (cx.input(0, "base")?, cx.input(1, "exponent")?);
             if is_float(base.kind()) || is_float(exponent.kind()) {
-                return Err(NodeProblem::unsupported(
-                    "a power of integers and floats is not computed; cast one to the other's type",
-                ));
+                return mixed_power(cx, [&base, &exponent]);
             }
             let values = [flowing(cx, 0, &base)?, flowing(cx, 1, &exponent)?];
             return last(cx, base.kind(), WordOp::Pow, &values);
@@ -290,11 +290,7 @@ fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
         "BitwiseNot" => WordOp::Not,
         "BitShift" => match cx.attributes().string("direction")? {
             Some("LEFT") => WordOp::ShiftLeft,
-            Some("RIGHT") if signed => {
-                return Err(NodeProblem::unsupported(
-                    "signed integers are not shifted to the right; cast them to an unsigned type",
-                ));
-            }
+            Some("RIGHT") if signed => return shift_signed(cx, kind, &values),
             Some("RIGHT") => WordOp::ShiftRight,
             _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
         },
@@ -325,6 +321,36 @@ fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
             Err(NodeProblem::shape(count))
         }
     }
+}
+
+/// A power of which one operand is floats: it is computed of floats, and has the base's type.
+fn mixed_power(cx: &mut Context<'_, '_>, [base, exponent]: [&Operand; 2]) -> Translated {
+    let to = |kind: DataType| vec![int("to", kind as i64)];
+    let float = if is_float(base.kind()) { base.kind() } else { exponent.kind() };
+    let mut steps = Steps::new(cx);
+    let a = steps.apply("Cast", &[base], to(float))?;
+    let b = steps.apply("Cast", &[exponent], to(float))?;
+    let power = steps.apply("Pow", &[&a, &b], vec![])?;
+    Ok(vec![steps.apply("Cast", &[&power], to(base.kind()))?])
+}
+
+/// Signed integers shifted to the right: of one below zero the bits that it has not are.
+fn shift_signed(cx: &mut Context<'_, '_>, kind: DataType, values: &[ValueId]) -> Translated {
+    let &[x, by] = values else {
+        return Err(NodeProblem::shape(format!("it has {} inputs, expected 2", values.len())));
+    };
+    let zero = cx.builder.words(format!("{}/zero", cx.name), kind, &Array::scalar(0))?;
+    let (own, shifts) = (cx.shape(x), cx.shape(by));
+    let shape = super::elementwise::common(&own, &shifts)?;
+    let mut add = |suffix, op, inputs: &[ValueId], shape: &[usize]| {
+        let node = Node { kind, suffix: Some(suffix) };
+        node.add(cx, Op::Words(op), inputs, shape.to_vec())
+    };
+    let below = add("below", WordOp::Less, &[x, zero], &own)?;
+    let sign = add("sign", WordOp::Neg, &[below], &own)?;
+    let bits = add("bits", WordOp::Xor, &[x, sign], &own)?;
+    let shifted = add("shifted", WordOp::ShiftRight, &[bits, by], &shape)?;
+    last(cx, kind, WordOp::Xor, &[shifted, sign])
 }
 
 /// Bounds of integers, of which one may be absent.

@@ -149,9 +149,19 @@ impl Options {
             set_shape(&mut graph.input[input], shape);
         }
         self.check_dims(graph)?;
+        let empty: Vec<String> = (graph.input.iter())
+            .filter(|input| self.makes_empty(input, &bound))
+            .map(|input| input.name.clone())
+            .collect();
         for dim in graph.input.iter_mut().flat_map(dims_mut) {
             if let Some(&extent) = name_of(dim).and_then(|name| bound.get(name)) {
                 dim.value = Some(Dimension::Value(extent as i64));
+            }
+        }
+        for name in empty {
+            let input = input("--shape", graph, &name)?;
+            if let Some(tensor) = without_elements(&graph.input[input]) {
+                graph.initializer.push(tensor);
             }
         }
         for (name, text) in &self.constants {
@@ -164,6 +174,15 @@ impl Options {
             true => Ok(()),
             false => until::cut(graph, &self.until),
         }
+    }
+
+    /// Whether an input is given a shape of no elements. That a model says 0 means nothing: some exporters write that
+    /// where an extent is open.
+    fn makes_empty(&self, input: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> bool {
+        let given = self.shapes.iter().find(|(name, _)| *name == input.name);
+        let named = |dim: &Dim| matches!(dim, Dim::Named(name) if bound.get(name) == Some(&0));
+        given.is_some_and(|(_, shape)| shape.contains(&0))
+            || dims_of(input).unwrap_or_default().iter().any(named)
     }
 
     /// Checks that inputs have dimensions of these names, or had them before they were given shapes.
@@ -254,6 +273,18 @@ fn dims_mut(input: &mut ValueInfoProto) -> impl Iterator<Item = &mut DimensionPr
     let tensor = input.r#type.as_mut().and_then(|kind| kind.tensor_type.as_mut());
     let shape = tensor.and_then(|tensor| tensor.shape.as_mut());
     shape.into_iter().flat_map(|shape| &mut shape.dim)
+}
+
+/// The tensor that an input without elements becomes; none where not all of its extents are known.
+fn without_elements(input: &ValueInfoProto) -> Option<TensorProto> {
+    let tensor = input.r#type.as_ref()?.tensor_type.as_ref()?;
+    let extent = |dim: &DimensionProto| match dim.value {
+        Some(Dimension::Value(extent)) => Some(extent),
+        _ => None,
+    };
+    let dims = tensor.shape.as_ref()?.dim.iter().map(extent).collect::<Option<_>>()?;
+    let (name, data_type) = (input.name.clone(), tensor.elem_type);
+    Some(TensorProto { name, dims, data_type, ..TensorProto::default() })
 }
 
 /// The tensor that an input becomes.

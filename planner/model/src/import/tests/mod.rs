@@ -1,5 +1,6 @@
 //! Tests on models that are built here, message by message.
 
+mod composed;
 mod computed;
 mod constants;
 mod control;
