@@ -112,9 +112,14 @@ class Graph:
         constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items() if name in read]
         graph = helper.make_graph(nodes, f"graph_{self.seed}", list(map(described, inputs)),
                                   list(map(described, outputs)), constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model = helper.make_model(graph, opset_imports=sets(self.opset))
         model.ir_version = 8
         return model, inputs
+
+
+def sets(opset):
+    """ONNX's operators, and onnxruntime's own."""
+    return [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
 
 
 def described(tensor):
@@ -134,7 +139,7 @@ def evaluate(node, inputs, opset, constants):
     stored = [numpy_helper.from_array(tensor.value, name) for name, tensor in unique.items() if name in constants]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     graph = helper.make_graph([node], "node", list(map(described, fed)), outputs, stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(graph, opset_imports=sets(opset))
     model.ir_version = 8
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -509,6 +514,112 @@ def topk(graph):
         graph.add("TopK", [tensor, k], outputs=2, keeps=True, axis=axis, largest=graph.integer(0, 1))
 
 
+def places_of_maxima(graph):
+    tensor = graph.flowing(rank=(3, 4), exact=True)
+    if tensor:
+        spatial = tensor.value.ndim - 2
+        kernel = [graph.one([1, 2, 3]) for _ in range(spatial)]
+        pads = [graph.integer(0, size - 1) for size in kernel]
+        graph.add("MaxPool", [tensor], outputs=2, keeps=True, kernel_shape=kernel, pads=pads * 2,
+                  strides=[graph.one([1, 2]) for _ in kernel], storage_order=graph.integer(0, 1))
+
+
+def computed_elements(graph):
+    """Elements by indices that are computed: those of the same shape in all axes but one."""
+    data = graph.flowing()
+    if not data or not data.value.ndim:
+        return
+    axis = graph.integer(0, data.value.ndim - 1)
+
+    def names(tensor):
+        value, shape = tensor.value, data.value.shape
+        return (value.dtype in (np.int32, np.int64) and value.ndim == data.value.ndim
+                and all(at == axis or size <= shape[at] for at, size in enumerate(value.shape))
+                and value.min() >= -shape[axis] and value.max() < shape[axis])
+    indices = graph.pick(names)
+    if indices:
+        graph.add("GatherElements", [data, indices], keeps=data.exact, axis=axis)
+
+
+def regions(graph):
+    tensor = graph.flowing(rank=4)
+    if tensor:
+        images, _, height, width = tensor.value.shape
+        count = graph.integer(1, 3)
+        low = graph.random.random((count, 2)) * [width, height] - 1
+        rois = np.concatenate([low, low + graph.random.random((count, 2)) * [width, height] + 0.5], axis=1)
+        graph.add("RoiAlign", [tensor, graph.constant(rois.astype(np.float32)),
+                               graph.constant(graph.random.integers(0, images, count))],
+                  output_height=graph.one([1, 2, 3]), output_width=graph.one([1, 2, 5]), sampling_ratio=graph.one([1, 2]),
+                  spatial_scale=graph.one([1.0, 0.5]))
+
+
+def of_onnxruntime(operator, make):
+    """An operator of onnxruntime: inputs after the first, and attributes, which follow from the first one's shape."""
+    def add(graph):
+        tensor = graph.flowing(rank=make.rank)
+        if tensor:
+            more, attributes = make(graph, tensor.value.shape)
+            inputs = [tensor, *(graph.constant(value) if isinstance(value, np.ndarray) else value and tensor for value in more)]
+            graph.add(operator, inputs, domain="com.microsoft", **attributes)
+    return add
+
+
+def ranked(*rank):
+    def mark(make):
+        make.rank = rank or None
+        return make
+    return mark
+
+
+@ranked(2, 3, 4, 5)
+def with_bias(graph, shape):
+    return [graph.floats([shape[-1]])], {}
+
+
+@ranked()
+def alone(graph, shape):
+    return [], {}
+
+
+@ranked(3)
+def skip_norm(graph, shape):
+    width = shape[-1]
+    more = [True, graph.floats([width]), graph.floats([width])]
+    return more + [graph.floats([width])] * graph.integer(0, 1), {"epsilon": 1e-5}
+
+
+@ranked(4)
+def fused_conv(graph, shape):
+    kernel, channels = graph.one([1, 3]), graph.one(CHANNELS)
+    weight = graph.floats([channels, shape[1], kernel, kernel], (shape[1] * kernel * kernel) ** -0.5)
+    activation = graph.one(["Relu", "Tanh", "Sigmoid", "LeakyRelu"])
+    attributes = {"activation": activation, "pads": [kernel // 2] * 4, "kernel_shape": [kernel] * 2}
+    if activation == "LeakyRelu":
+        attributes["activation_params"] = [0.1]
+    return [weight, graph.floats([channels])], attributes
+
+
+@ranked(2, 3)
+def fused_matmul(graph, shape):
+    columns, turned = graph.one(CHANNELS), graph.integer(0, 1)
+    weight = graph.floats([columns, shape[-1]] if turned else [shape[-1], columns], shape[-1] ** -0.5)
+    return [weight], {"transB": turned, "alpha": graph.one([1.0, 0.5])}
+
+
+@ranked(3)
+def packed_attention(graph, shape):
+    heads, width = graph.one([1, 2]), graph.one([1, 4])
+    size = heads * width
+    weights = graph.floats([shape[-1], 3 * size], shape[-1] ** -0.5)
+    return [weights, graph.floats([3 * size])], {"num_heads": heads, "unidirectional": graph.integer(0, 1)}
+
+
+@ranked(3)
+def heads_attention(graph, shape):
+    return [True, True], {"num_heads": graph.one([n for n in (1, 2, 4) if shape[-1] % n == 0])}
+
+
 def einsum(graph):
     tensor = graph.flowing(rank=3)
     if tensor:
@@ -580,5 +691,12 @@ OPERATORS = {
     "GatherElements": gather_elements, "ScatterND": scatter, "Resize": resize, "CumSum": cumsum, "TopK": topk,
     "DepthToSpace": blocks("DepthToSpace", mode=some("DCR", "CRD")), "SpaceToDepth": blocks("SpaceToDepth"),
     "Einsum": einsum,
+    "MaxPool with places": places_of_maxima, "GatherElements by computed indices": computed_elements, "RoiAlign": regions,
+    **{name: of_onnxruntime(name, with_bias) for name in ("BiasGelu", "FastGelu")},
+    **{name: of_onnxruntime(name, alone) for name in ("QuickGelu", "Gelu")},
+    "SkipLayerNormalization": of_onnxruntime("SkipLayerNormalization", skip_norm),
+    "FusedConv": of_onnxruntime("FusedConv", fused_conv), "FusedMatMul": of_onnxruntime("FusedMatMul", fused_matmul),
+    "Attention of onnxruntime": of_onnxruntime("Attention", packed_attention),
+    "MultiHeadAttention": of_onnxruntime("MultiHeadAttention", heads_attention),
     "LSTM": recurrent("LSTM", 4), "GRU": recurrent("GRU", 3), "RNN": recurrent("RNN", 1),
 }
