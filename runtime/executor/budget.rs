@@ -142,8 +142,9 @@ impl<F: Feed> Model<'_, '_, F> {
 
     /// Changes to shape number `shape` of the pack, between two inferences: to its plan with the
     /// largest budget within the budget that was set last. Inputs and outputs then have that
-    /// shape's extents, and lose their values. Residents that both plans have stay in the arena.
-    /// The results of the next inference are those of a pack of that shape alone.
+    /// shape's extents, and lose their values. Residents that both plans have stay in the arena, as
+    /// far as both cut them into the same loads. The results of the next inference are those of a
+    /// model that was opened in that shape.
     pub fn set_shape(&mut self, shape: u32) -> Result<Switch, ShapeError> {
         let shapes = self.shapes();
         if shape >= shapes {

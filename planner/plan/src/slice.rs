@@ -9,7 +9,7 @@
 
 use crate::slide::Sliding;
 use crate::steps::{Parts, even, whole};
-use eyelet::pack::{Method, OpKind, PAGE, Step};
+use eyelet::pack::{Layer, Method, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::step_weights;
 use std::ops::Range;
@@ -185,6 +185,35 @@ struct Joint {
     most: u64,
 }
 
+/// The parts of the weights section that a network uses. There is one, but for a shape of several:
+/// between its parts are the weights of others, which no load of it reads.
+struct Runs(Vec<Range<u64>>);
+
+impl Runs {
+    fn of(network: &Network) -> Self {
+        let pages = |layer: &Layer| {
+            let end = layer.weights + u64::from(layer.panels) * u64::from(layer.panel_bytes);
+            layer.weights / PAGE * PAGE..end.next_multiple_of(PAGE)
+        };
+        let used = network.layers.iter().filter(|layer| layer.panels > 0);
+        let mut used: Vec<Range<u64>> = used.map(pages).collect();
+        used.sort_unstable_by_key(|pages| pages.start);
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for pages in used {
+            match runs.last_mut().filter(|run| pages.start <= run.end) {
+                Some(run) => run.end = run.end.max(pages.end),
+                None => runs.push(pages),
+            }
+        }
+        Self(runs)
+    }
+
+    /// The number of the part that a byte lies in.
+    fn at(&self, offset: u64) -> usize {
+        self.0.partition_point(|run| run.end <= offset)
+    }
+}
+
 /// Joins the weights of slices into reads, in the order in which they are used first.
 fn join(
     network: &Network,
@@ -198,6 +227,7 @@ fn join(
     // is for.
     let mut known: Vec<Option<(usize, usize)>> = vec![None; network.layers.len()];
     let mut last: Option<Joint> = None;
+    let runs = Runs::of(network);
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
         if weights.is_empty() {
@@ -220,6 +250,7 @@ fn join(
             (Some(read), Some(last))
                 if (last.group, last.resident) == (this.group, this.resident)
                     && start >= read.offset
+                    && runs.at(start) == runs.at(read.offset)
                     && end - read.offset <= this.most.min(last.most).max(together) =>
             {
                 this.most = this.most.min(last.most);

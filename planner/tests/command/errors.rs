@@ -311,7 +311,7 @@ fn corrupted_pack() {
     ]);
     run(path, "changed.pack", &["--no-verify"]).text();
 
-    for (byte, section) in [(60, "header"), (4096, "plan")] {
+    for (byte, section) in [(60, "header"), (4096, "skeleton"), (8192, "plan")] {
         change_pack(path, |bytes| bytes[byte] ^= 1);
         pack_fails(path, "changed.pack", &[&format!("checksum of the pack's {section}")]);
     }
@@ -332,7 +332,7 @@ fn forged_pack() {
     let folder = packed();
     change_pack(folder.path(), |bytes| {
         // arena_bytes of the first plan's entry, then the header's checksum.
-        let entry = size_of::<eyelet::pack::Header>();
+        let entry = eyelet::pack::PLANS;
         let arena = u64::from_le_bytes(bytes[entry + 8..][..8].try_into().unwrap());
         bytes[entry + 8..][..8].copy_from_slice(&(arena - 4096).to_le_bytes());
         bytes[12..16].fill(0);
