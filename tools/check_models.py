@@ -15,7 +15,8 @@ tools/torch_models.py and tools/package_models.py fill such a folder. For each m
 
 Prints a line a model: the largest difference as a share of the largest magnitude (err/max) and of the standard
 deviation (err/std), the smallest budget, what the process took beyond its budget, milliseconds of planning (import,
-passes and all plans), and layers by kind. With --write the results replace a section of docs/networks.md.
+passes and all plans), and layers by kind. The same is kept next to the model, as EXPORT.result.json. With --write a
+section of docs/networks.md is written of the results of all models in the folder, those of earlier runs as well.
 """
 
 import argparse
@@ -138,13 +139,13 @@ def check(command, model, work):
     of_largest, of_spread = (max(error) for error in zip(*errors))
     return {
         "inputs": ", ".join("x".join(map(str, np.load(file).shape)) for file in inputs),
-        "err/max": of_largest,
-        "err/std": of_spread,
+        "err/max": float(of_largest),
+        "err/std": float(of_spread),
         "kinds": " ".join(f"{kind} {count}" for kind, count in kinds.most_common()),
         "weights": weights,
         "smallest": smallest,
         "layer": least["min_budget_layer"],
-        "beyond": beyond,
+        "beyond": int(beyond),
         "planning_ms": planned["import_ms"] + planned["planning_ms"],
     }
 
@@ -161,10 +162,15 @@ def cell(text):
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
-def section(passed, failed, command):
-    """The section of docs/networks.md."""
-    lines = []
-    for name, told in passed.items():
+def section(folder, command):
+    """The section of docs/networks.md, of the results that are in a folder."""
+    files = sorted(folder.glob("*/*.result.json"))
+    results = {f"{file.parent.name}/{file.name.removesuffix('.result.json')}": json.loads(file.read_text()) for file in files}
+    lines, failed = [], {}
+    for name, told in results.items():
+        if "failed" in told:
+            failed[name] = told["failed"]
+            continue
         share = told["smallest"] / told["weights"]
         sizes = f"{told['weights'] / MIB:.1f} | {told['smallest'] / MIB:.2f} | {share:.0%}"
         network, export = name.split("/")
@@ -185,9 +191,9 @@ def main():
     parser.add_argument("--board", default="host-avx2")
     parser.add_argument("--beyond", default=6, type=float, metavar="MIB", help="what a process may take beyond its budget")
     parser.add_argument("--write", action="store_true", help=f"write the section of {PAGE.name}")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     command = Command(args.command, args.board, args.beyond * MIB)
-    wanted, passed, failed = set(args.models), {}, {}
+    wanted, failed = set(args.models), 0
     exports = sorted(path for path in args.folder.glob("*/*.onnx") if path.with_suffix(".json").exists())
     exports = [e for e in exports if not wanted or {e.parent.name, f"{e.parent.name}/{e.stem}"} & wanted]
     if not exports:
@@ -196,14 +202,16 @@ def main():
         name = f"{path.parent.name}/{path.stem}"
         with tempfile.TemporaryDirectory(dir=os.environ.get("WORK")) as work:
             try:
-                passed[name] = check(command, path, pathlib.Path(work))
-                print(f"ok   {name:32} {line(passed[name])}", flush=True)
+                told = check(command, path, pathlib.Path(work))
+                print(f"ok   {name:32} {line(told)}", flush=True)
             except (Failure, subprocess.TimeoutExpired) as failure:
-                failed[name] = str(failure).replace(f"{path}: ", "")
-                print(f"FAIL {name}: {failed[name]}", flush=True)
-    print(f"{len(passed)} of {len(exports)} ok")
+                told = {"failed": str(failure).replace(f"{path}: ", "")}
+                failed += 1
+                print(f"FAIL {name}: {told['failed']}", flush=True)
+        path.with_suffix(".result.json").write_text(json.dumps(told, indent=1) + "\n")
+    print(f"{len(exports) - failed} of {len(exports)} ok")
     if args.write:
-        replace_section(PAGE, TITLE, section(passed, failed, command))
+        replace_section(PAGE, TITLE, section(args.folder, command))
     sys.exit(bool(failed))
 
 
