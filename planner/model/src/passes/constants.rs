@@ -1,7 +1,7 @@
-//! Outputs that are constant: they are copied in every inference, by layers that need something
-//! that flows.
+//! Constants that must be computed: outputs, and operands that no layer reads from its weights. They are copied in every
+//! inference, by layers that need something that flows.
 //!
-//! Such an output is a [`Mask`](Op::Mask) whose constant takes every place of an element of an
+//! Such a value is a [`Mask`](Op::Mask) whose constant takes every place of an element of an
 //! input. Where the constant is NaN that element would remain: then NaN is added to it first.
 
 use super::PassError;
@@ -9,8 +9,9 @@ use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use eyelet::pack::PortType;
 use std::sync::Arc;
 
-/// Lets nodes compute the outputs that are constant.
+/// Lets nodes compute the outputs that are constant, and the operands that must not be.
 pub(super) fn flow(graph: &mut Graph) -> Result<(), PassError> {
+    operands(graph);
     for at in 0..graph.outputs.len() {
         let output = graph.outputs[at];
         if graph.values[output].constant.is_none() {
@@ -27,6 +28,30 @@ pub(super) fn flow(graph: &mut Graph) -> Result<(), PassError> {
         graph.outputs[at] = made_of(graph, &name, source, output);
     }
     Ok(())
+}
+
+/// Lets nodes compute constant operands where a layer needs one that flows.
+fn operands(graph: &mut Graph) {
+    let fixed = |graph: &Graph, value: ValueId| graph.values[value].constant.is_some();
+    for mut node in std::mem::take(&mut graph.nodes) {
+        let mut given = node.inputs.iter().copied().flatten();
+        let flowing = given.find(|&value| !fixed(graph, value));
+        let source = flowing.or(graph.inputs.first().copied());
+        for input in node.inputs.iter_mut().flatten() {
+            // Without any operand that flows the work was too much for the importer to do beforehand.
+            let first = flowing.is_none();
+            if (first || matches!(node.op, Op::GridSample(_)))
+                && fixed(graph, *input)
+                && let Some(source) = source
+            {
+                *input = made_of(graph, &node.name, source, *input);
+                if first {
+                    break;
+                }
+            }
+        }
+        graph.nodes.push(node);
+    }
 }
 
 /// A value that flows and is always what the constant is: made as one row, so that its rank does

@@ -78,3 +78,28 @@ fn samples_of_images_and_volumes() {
         }
     }
 }
+
+#[test]
+fn samples_with_a_constant_image_or_constant_places() {
+    use crate::graph::{SampleMode, SamplePadding, Sampling};
+    let (mode, padding) = (SampleMode::Linear, SamplePadding::Zeros);
+    let op = || Op::GridSample(Sampling { mode, padding, align_corners: true });
+    for constant_image in [true, false] {
+        let (shape, places) = ([1, 3, 4, 6], [1, 2, 5, 2]);
+        let (mut net, x) = Net::input(if constant_image { &places } else { &shape });
+        let fixed = net.constant(if constant_image { &shape } else { &places });
+        let operands = if constant_image { [fixed, x] } else { [x, fixed] };
+        let y = net.node(op(), &operands, &[1, 3, 2, 5]);
+        net.check(y);
+    }
+}
+
+/// What is too much to fold stays a node, whose operands are all constant.
+#[test]
+fn nodes_of_constants_alone() {
+    let (mut net, x) = Net::input(&[1, 4, 6, 5]);
+    let fixed = net.constant(&[1, 4, 6, 5]);
+    let made = net.conv3(fixed, 4);
+    let y = net.node(Op::Add, &[x, made], &[1, 4, 6, 5]);
+    net.check(y);
+}
