@@ -2,9 +2,9 @@
 //!
 //! Each has the operators, shapes and parameters of torchvision's network of the same name (transformers': of
 //! GPT-2) as `torch.onnx.export` writes it: in evaluation mode, batch norms folded into the convolutions,
-//! 224x224 images (Inception: 299x299; GPT-2: 64 tokens), batch 1. Planning, memory and speed depend on nothing else, so measurements need
-//! no download; weights are scaled so that activations keep their size through the whole depth, and
-//! the outputs can be compared.
+//! 224x224 images (Inception: 299x299; FCN: 520x520; GPT-2: 64 tokens), batch 1. Planning, memory and speed depend on
+//! nothing else, so measurements need no download; weights are scaled so that activations keep their size through the
+//! whole depth, and the outputs can be compared.
 //!
 //! The same name and seed give the same bytes on every machine.
 
@@ -16,6 +16,8 @@ mod inception_v4;
 mod model;
 mod networks;
 mod parts;
+mod resnet;
+mod segmentation;
 mod transformers;
 mod yolov8;
 
@@ -49,6 +51,8 @@ pub const NAMES: &[&str] = &[
     "ds_cnn",
     "gpt2",
     "yolov8n",
+    "fcn_resnet50",
+    "unet",
     "yolov3",
     "yolov4",
     "yolov4_p6",
@@ -131,6 +135,9 @@ mod tests {
         ("ds_cnn", 22_604, 9, 2),
         // without the layer that decodes boxes
         ("yolov8n", 3_151_904 - 16, 63, 4_371),
+        // without the auxiliary head, which torchvision's 35,322,218 and 152,717 contain
+        ("fcn_resnet50", 35_322_218 - 2_365_205 - 26_560 - 512, 55, 142_726),
+        ("unet", 31_030_658, 19, 150_428),
         // the embedding is the last matrix, too; 64 tokens
         ("gpt2", 124_439_808, 0, 7_981),
         // What Darknet's files hold: means and variances, too. Those of the papers have 236.5, 245.8 and 487.2 MiB.

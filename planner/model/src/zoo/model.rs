@@ -62,12 +62,13 @@ impl Value {
     }
 }
 
-/// A convolution's shape; the rest are its defaults: stride 1, one group, padded to keep the extent.
+/// A convolution's shape; the rest are its defaults: stride and dilation 1, one group, padded to keep the extent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conv {
     pub out_channels: usize,
     pub kernel: [usize; 2],
     pub stride: usize,
+    pub dilation: usize,
     pub pad: [usize; 2],
     pub groups: usize,
     pub bias: bool,
@@ -80,11 +81,16 @@ impl Conv {
 
     pub(super) fn of(out_channels: usize, kernel: [usize; 2]) -> Conv {
         let pad = kernel.map(|kernel| kernel / 2);
-        Conv { out_channels, kernel, stride: 1, pad, groups: 1, bias: true }
+        Conv { out_channels, kernel, stride: 1, dilation: 1, pad, groups: 1, bias: true }
     }
 
     pub(super) fn stride(self, stride: usize) -> Conv {
         Conv { stride, ..self }
+    }
+
+    /// With so many times the span, padded to keep the extent.
+    pub(super) fn dilated(self, dilation: usize) -> Conv {
+        Conv { dilation, pad: self.kernel.map(|kernel| kernel / 2 * dilation), ..self }
     }
 
     pub(super) fn pad(self, pad: usize) -> Conv {
@@ -189,8 +195,10 @@ impl Model {
     /// A convolution with bias whose output has mean 0 and about the given variance.
     pub(super) fn conv(&mut self, layer: &str, x: &Value, conv: Conv, variance: f32) -> Value {
         let [channels, height, width] = x.shape[..] else { panic!("{layer}: input is flat") };
-        let extent =
-            |n: usize, axis: usize| (n + 2 * conv.pad[axis] - conv.kernel[axis]) / conv.stride + 1;
+        let extent = |n: usize, axis: usize| {
+            let span = (conv.kernel[axis] - 1) * conv.dilation + 1;
+            (n + 2 * conv.pad[axis] - span) / conv.stride + 1
+        };
         let shape = vec![conv.out_channels, extent(height, 0), extent(width, 1)];
         let depth = channels / conv.groups;
         let weight = [conv.out_channels, depth, conv.kernel[0], conv.kernel[1]].to_vec();
@@ -198,13 +206,37 @@ impl Model {
         // A depthwise filter is too short to be centred: little would be left of it.
         let inputs = self.weights(layer, x, weight, variance, (depth > 1, conv.bias));
         let attributes = vec![
-            ints("dilations", &[1, 1]),
+            ints("dilations", &[conv.dilation; 2]),
             int("group", conv.groups),
             ints("kernel_shape", &conv.kernel),
             ints("pads", &[conv.pad, conv.pad].concat()),
             ints("strides", &[conv.stride; 2]),
         ];
         self.node("Conv", layer, inputs, attributes);
+        Value { name: layer.to_string(), shape, mean: 0.0, variance }
+    }
+
+    /// A transposed convolution of 2x2 and stride 2 with bias, as `conv`: it doubles height and width.
+    pub(super) fn conv_transpose(
+        &mut self,
+        layer: &str,
+        x: &Value,
+        out_channels: usize,
+        variance: f32,
+    ) -> Value {
+        let [channels, height, width] = x.shape[..] else { panic!("{layer}: input is flat") };
+        self.macs += (channels * out_channels * 4 * height * width) as u64;
+        self.parameters += (channels * 4 + 1) * out_channels;
+        // Each output reads one place of all channels.
+        let square = x.variance + x.mean * x.mean;
+        let std = (variance / (channels as f32 * square)).sqrt();
+        let weight = vec![channels, out_channels, 2, 2];
+        let weight = self.initializer(&format!("{layer}.weight"), weight, Fill::Normal { std });
+        let bias = Fill::Normal { std: BIAS_STD * variance.sqrt() };
+        let bias = self.initializer(&format!("{layer}.bias"), vec![out_channels], bias);
+        let attributes = vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
+        self.node("ConvTranspose", layer, vec![x.name.clone(), weight, bias], attributes);
+        let shape = vec![out_channels, 2 * height, 2 * width];
         Value { name: layer.to_string(), shape, mean: 0.0, variance }
     }
 
@@ -471,6 +503,15 @@ pub(super) fn float(name: &str, value: f32) -> AttributeProto {
         name: name.to_string(),
         r#type: AttributeType::Float as i32,
         f: value,
+        ..Default::default()
+    }
+}
+
+pub(super) fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto {
+        name: name.into(),
+        r#type: AttributeType::String as i32,
+        s: value.as_bytes().to_vec().into(),
         ..Default::default()
     }
 }

@@ -1,15 +1,13 @@
 //! The networks, layer by layer; layers have the names of torchvision's modules.
 
 use super::model::{Conv, Model, Pool, Value};
-use super::parts::{CLASSES, UNIT, classifier, conv_relu};
-use super::{darknet, inception, inception_v4, transformers, yolov8};
+use super::parts::{CLASSES, IMAGE, POOL_2, POOL_3_PADDED, UNIT, classifier, conv_relu};
+use super::resnet::{self, Resnet};
+use super::{darknet, inception, inception_v4, segmentation, transformers, yolov8};
 
-const IMAGE: [usize; 3] = [3, 224, 224];
 /// Variance of what enters a ReLU6: two standard deviations fit below 6, so that the cap has work.
 const BELOW_SIX: f32 = 9.0;
 
-const POOL_2: Pool = Pool { kernel: 2, stride: 2, pad: 0, ceil: false };
-const POOL_3_PADDED: Pool = Pool { kernel: 3, stride: 2, pad: 1, ceil: false };
 const POOL_3_CEIL: Pool = Pool { kernel: 3, stride: 2, pad: 0, ceil: true };
 
 /// The network of that name, if the zoo has it.
@@ -17,14 +15,14 @@ pub fn build(name: &str) -> Option<Model> {
     let model = match name {
         "squeezenet1_1" => squeezenet(name),
         "mobilenet_v2" => mobilenet_v2(name),
-        "resnet18" => resnet(name, [2, 2, 2, 2], 1, None),
-        "resnet50" => resnet(name, [3, 4, 6, 3], 1, Some((1, 64))),
-        "resnet101" => resnet(name, [3, 4, 23, 3], 1, Some((1, 64))),
-        "resnet152" => resnet(name, [3, 8, 36, 3], 1, Some((1, 64))),
-        "resnext50_32x4d" => resnet(name, [3, 4, 6, 3], 1, Some((32, 4))),
-        "resnext101_32x8d" => resnet(name, [3, 4, 23, 3], 1, Some((32, 8))),
-        "wide_resnet50_2" => resnet(name, [3, 4, 6, 3], 1, Some((1, 128))),
-        "wide_resnet152" => resnet(name, [3, 8, 36, 3], 2, Some((1, 64))),
+        "resnet18" => resnet::build(name, Resnet::new([2, 2, 2, 2], 1, None)),
+        "resnet50" => resnet::build(name, Resnet::new([3, 4, 6, 3], 1, Some((1, 64)))),
+        "resnet101" => resnet::build(name, Resnet::new([3, 4, 23, 3], 1, Some((1, 64)))),
+        "resnet152" => resnet::build(name, Resnet::new([3, 8, 36, 3], 1, Some((1, 64)))),
+        "resnext50_32x4d" => resnet::build(name, Resnet::new([3, 4, 6, 3], 1, Some((32, 4)))),
+        "resnext101_32x8d" => resnet::build(name, Resnet::new([3, 4, 23, 3], 1, Some((32, 8)))),
+        "wide_resnet50_2" => resnet::build(name, Resnet::new([3, 4, 6, 3], 1, Some((1, 128)))),
+        "wide_resnet152" => resnet::build(name, Resnet::new([3, 8, 36, 3], 2, Some((1, 64)))),
         "densenet121" => densenet(name, [6, 12, 24, 16]),
         "densenet201" => densenet(name, [6, 12, 48, 32]),
         "inception_v3" => inception::v3(name),
@@ -35,6 +33,8 @@ pub fn build(name: &str) -> Option<Model> {
         "yolov8n" => yolov8::nano(name),
         "gpt2" => transformers::gpt2(name),
         "vgg19" => vgg(name, [2, 2, 4, 4, 4]),
+        "fcn_resnet50" => segmentation::fcn_resnet50(name),
+        "unet" => segmentation::unet(name),
         "yolov3" => darknet::yolov3(name),
         "yolov4" => darknet::yolov4(name),
         "yolov4_p6" => darknet::yolov4_p6(name),
@@ -120,54 +120,6 @@ fn mobilenet_v2(name: &str) -> Model {
     }
     x = conv_relu6(&mut model, "features.18", &x, Conv::new(1280, 1));
     classifier(model, "classifier.1", &x)
-}
-
-/// ResNet (He et al. 2015), the stride on the 3x3 convolution of a bottleneck as in torchvision. Bottlenecks have
-/// groups and a base width: more than one group make it a ResNeXt (Xie et al. 2016), a larger base a wide ResNet
-/// (Zagoruyko and Komodakis 2016). SwapAdvisor's wide ResNet has all channels so many times as wide.
-fn resnet(
-    name: &str,
-    stages: [usize; 4],
-    wide: usize,
-    bottleneck: Option<(usize, usize)>,
-) -> Model {
-    let (mut model, x) = Model::new(name, IMAGE);
-    let stem = Conv::new(64 * wide, 7).stride(2);
-    let mut x = conv_relu(&mut model, "conv1", "relu", &x, stem);
-    x = model.max_pool("maxpool", &x, POOL_3_PADDED);
-    for (stage, blocks) in stages.into_iter().enumerate() {
-        let width = (64 * wide) << stage;
-        for block in 0..blocks {
-            let path = format!("layer{}.{block}", stage + 1);
-            let at = |part: &str| format!("{path}.{part}");
-            let stride = if block == 0 && stage > 0 { 2 } else { 1 };
-            let out_channels = if bottleneck.is_some() { 4 * width } else { width };
-            let project = stride > 1 || x.channels() != out_channels;
-            // The sum of a projecting block starts anew at variance 1. The others add to what
-            // there is, together as much again in a stage, so that depth cannot blow it up.
-            let variance = if project { UNIT / 2.0 } else { UNIT / blocks as f32 };
-            let y = if let Some((groups, base)) = bottleneck {
-                let width = width * base / 64 * groups;
-                let y = conv_relu(&mut model, &at("conv1"), &at("relu1"), &x, Conv::new(width, 1));
-                let middle = Conv::new(width, 3).stride(stride).groups(groups);
-                let y = conv_relu(&mut model, &at("conv2"), &at("relu2"), &y, middle);
-                model.conv(&at("conv3"), &y, Conv::new(out_channels, 1), variance)
-            } else {
-                let first = Conv::new(width, 3).stride(stride);
-                let y = conv_relu(&mut model, &at("conv1"), &at("relu1"), &x, first);
-                model.conv(&at("conv2"), &y, Conv::new(out_channels, 3), variance)
-            };
-            let shortcut = if project {
-                let projection = Conv::new(out_channels, 1).stride(stride);
-                model.conv(&at("downsample.0"), &x, projection, variance)
-            } else {
-                x
-            };
-            let sum = model.add(&at("add"), &y, &shortcut);
-            x = model.relu(&at("relu"), &sum);
-        }
-    }
-    classifier(model, "fc", &x)
 }
 
 /// DenseNet (Huang et al. 2016) with a growth of 32 channels.

@@ -2,9 +2,8 @@
 //! is what the heads compute at each of 8400 places, before boxes are decoded: 4 sides in 16 bins,
 //! and the classes.
 
-use super::model::{Conv, Model, Pool, Value, int, integers};
+use super::model::{Conv, Model, Pool, Value, int, integers, text};
 use super::parts::UNIT;
-use crate::import::onnx::{AttributeProto, AttributeType};
 
 const SIDE: usize = 640;
 const BINS: usize = 4 * 16;
@@ -104,15 +103,6 @@ fn enlarged(net: &mut Model, path: &str, x: &Value) -> Value {
     ];
     net.node("Resize", path, inputs, texts.map(|(name, value)| text(name, value)).to_vec());
     Value { name: path.into(), shape, ..x.clone() }
-}
-
-fn text(name: &str, value: &str) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        r#type: AttributeType::String as i32,
-        s: value.as_bytes().to_vec().into(),
-        ..Default::default()
-    }
 }
 
 /// Boxes and classes of one scale, place after place.
