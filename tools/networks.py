@@ -24,7 +24,7 @@ ROOM = 8 << 30
 
 PREFACE = """# Networks
 
-Networks that are known to work: those of the [zoo](#the-zoo), and [networks from elsewhere](#networks-from-elsewhere).
+Networks that are known to work, and the memory that they need.
 """
 
 TITLE = "The zoo"
