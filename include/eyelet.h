@@ -88,7 +88,7 @@ typedef struct eyelet_source {
     uint32_t kind;
     uint32_t alignment; /* EYELET_CALLBACK: power of two up to 4096 of which offsets, lengths and addresses are multiples; 0 for 1 */
     const char *path;   /* of a file */
-    const void *memory; /* EYELET_MEMORY: the pack's first byte */
+    const void *memory; /* EYELET_MEMORY: the pack's first byte, at a multiple of 64 where the pack is used in place */
     uint64_t bytes;     /* EYELET_MEMORY, EYELET_CALLBACK: the pack's length */
     /*
      * EYELET_CALLBACK: reads `bytes` bytes from byte `offset` of the pack on to `into`, and returns 0; or a number of its own other than 0,

@@ -22,7 +22,7 @@ use crate::device::accelerator::{Accelerator, Stream};
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{INPUTS, NONE, OpKind, Step};
+use crate::pack::{INPUTS, NONE, OpKind, Region, Step};
 use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
@@ -194,10 +194,16 @@ impl<'m, 'a> Weights<'m, 'a> {
 
 impl Activations<'_> {
     /// Everything that step `index` (counted without the host's) reads and writes, on a processor.
+    /// `mapped` is the weights section of a pack that lies in memory.
     ///
     /// # Panics
     /// When the arena is a device's own.
-    pub(crate) fn operands(&mut self, proven: &Proven<'_>, index: usize) -> Operands<'_> {
+    pub(crate) fn operands<'o>(
+        &'o mut self,
+        proven: &Proven<'_>,
+        index: usize,
+        mapped: &'o [u8],
+    ) -> Operands<'o> {
         assert!(self.mirrors.is_none(), "the processor has no arena");
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
@@ -223,6 +229,7 @@ impl Activations<'_> {
         let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = proven.weights(&layer, &Slice::from(&step));
         let weights = (weights.end - weights.start) as usize;
+        let mapped = in_pack(&step, weights, mapped);
         // SAFETY: as above; the output's rows that are lent, the weights and the scratch are
         // pairwise disjoint where one of them is written, `&mut self` keeps the compute side to one
         // step at a time, and floats may hold any bits. Weights are 32-byte, scratch is 64-byte
@@ -231,9 +238,10 @@ impl Activations<'_> {
             Operands {
                 inputs,
                 out: MatMut::from_raw(data, rows, cols, pitch, lent[INPUTS].clone()),
-                weights: match weights {
-                    0 => &[],
-                    bytes => core::slice::from_raw_parts(
+                weights: match (weights, step.weights_in) {
+                    (0, _) => &[],
+                    (_, Region::Mapped) => mapped,
+                    (bytes, Region::Arena) => core::slice::from_raw_parts(
                         self.base.add(step.weights as usize).cast::<f32>(),
                         bytes / 4,
                     ),
@@ -249,11 +257,14 @@ impl Activations<'_> {
     }
 
     /// Where the first `bytes` bytes of a step's weights lie. Nothing of them is read.
-    pub(crate) fn prefetch(&self, step: &Step, bytes: u64) -> Prefetch {
-        Prefetch::at(
-            self.base.wrapping_add(step.weights as usize),
-            bytes as usize / size_of::<f32>(),
-        )
+    /// `mapped` is the weights section of a pack that lies in memory.
+    pub(crate) fn prefetch(&self, step: &Step, bytes: u64, mapped: &[u8]) -> Prefetch {
+        let base = match step.weights_in {
+            Region::Arena => self.base.cast_const(),
+            Region::Mapped => mapped.as_ptr(),
+        };
+        let address = base.wrapping_add(step.weights as usize);
+        Prefetch::at(address, bytes as usize / size_of::<f32>())
     }
 
     /// The bytes after the plan's. Nobody has a use for them until there is another plan.
@@ -384,4 +395,14 @@ impl Activations<'_> {
         };
         (self.base.wrapping_add(buffer + 4 * start).cast::<f32>(), rows, cols, pitch)
     }
+}
+
+/// The weights of a step, if it uses them where they lie in the pack: `Proven` found them there.
+fn in_pack<'o>(step: &Step, bytes: usize, mapped: &'o [u8]) -> &'o [f32] {
+    if step.weights_in == Region::Arena {
+        return &[];
+    }
+    let start = step.weights as usize;
+    let bytes = start.checked_add(bytes).and_then(|end| mapped.get(start..end));
+    bytes.and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
 }

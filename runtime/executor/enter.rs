@@ -15,25 +15,53 @@ use crate::proof::{Bounds, Proven, ProvenSkeleton};
 use crate::storage::{Storage, StorageError};
 use crate::sys::now_ns;
 
-/// Where a plan's tables end in the arena. They take a page at least.
-pub(super) fn tables_end(shape: &ShapeEntry, entry: &PlanEntry) -> Result<u64, Flaw> {
-    let (end, limit) = (shape.front() + page_up(entry.bytes.max(1)), entry.arena_bytes);
+/// Where a plan's tables end in the arena. They take a page at least. Those of a pack that is used
+/// where it lies in memory are not in the arena.
+pub(super) fn tables_end(shared: &Shared<'_>, entry: &PlanEntry) -> Result<u64, Flaw> {
+    if shared.pack().is_some() {
+        return Ok(0);
+    }
+    let end = shared.shape(entry).front() + page_up(entry.bytes.max(1));
+    let limit = entry.arena_bytes;
     if end > limit {
         return Err(flaw("plan: its tables do not fit its arena", end, limit));
     }
     Ok(end)
 }
 
-/// Reads a shape's skeleton and proves it. Nothing of another plan may be in use.
-///
-/// Reads are whole pages, but the skeleton lies in the header's page: it is read to the page after
-/// that and moved. There is room where a plan's tables will be.
+/// Reads a shape's skeleton, unless it is used where it lies in memory, and proves it. Nothing of
+/// another plan may be in use.
 pub(super) fn network<'a, S: Storage>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,
     shape: &ShapeEntry,
 ) -> Result<ProvenSkeleton<'a>, PlanError> {
+    let bytes = match shared.pack() {
+        Some(pack) => in_pack(pack, shape.offset, shape.bytes)?,
+        None => read_skeleton(weights, storage, shape)?,
+    };
+    verify("skeleton", bytes, shape.crc)?;
+    let weights_bytes = shared.header.weights_bytes;
+    Ok(ProvenSkeleton::new(Skeleton::view(bytes)?, shared.isa, weights_bytes)?)
+}
+
+/// A section of a pack that lies in memory.
+fn in_pack(pack: &[u8], offset: u64, bytes: u32) -> Result<&[u8], Flaw> {
+    let end = offset.saturating_add(bytes.into());
+    let section = pack.get(offset as usize..end as usize);
+    section.ok_or(flaw("pack: section beyond the file", end, pack.len() as u64))
+}
+
+/// Reads a skeleton into the arena.
+///
+/// Reads are whole pages, but the skeleton lies in the header's page: it is read to the page after
+/// that and moved. There is room where a plan's tables will be.
+fn read_skeleton<'a, S: Storage>(
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    shape: &ShapeEntry,
+) -> Result<&'a [u8], PlanError> {
     let (bytes, whole) = (shape.bytes as usize, page_up(shape.bytes));
     let all = weights.all(SKELETON);
     let beyond = flaw("skeleton: beyond the arena", PAGE + whole, SKELETON + all.len() as u64);
@@ -41,10 +69,7 @@ pub(super) fn network<'a, S: Storage>(
     let section = all.get_mut(page..).and_then(|all| all.get_mut(..whole as usize));
     storage.read(shape.offset, section.ok_or(beyond)?).map_err(PlanError::Storage)?;
     all.copy_within(page..page + bytes, 0);
-    let bytes = weights.tables(SKELETON, bytes).ok_or(beyond)?;
-    verify("skeleton", bytes, shape.crc)?;
-    let weights_bytes = shared.header.weights_bytes;
-    Ok(ProvenSkeleton::new(Skeleton::view(bytes)?, shared.isa, weights_bytes)?)
+    Ok(weights.tables(SKELETON, bytes).ok_or(beyond)?)
 }
 
 /// Compares the checksum of a section.
@@ -68,13 +93,11 @@ pub(super) fn tables<'a, S: Storage>(
     storage: &mut S,
     entry: &PlanEntry,
 ) -> Result<Proven<'a>, PlanError> {
-    let shape = shared.shape(entry);
-    let (start, end) = (shape.front(), tables_end(&shape, entry)?);
-    let all = weights.all(start);
-    let beyond = flaw("plan: beyond the arena", end, start + all.len() as u64);
-    let section = all.get_mut(..(end - start) as usize).ok_or(beyond)?;
-    storage.read(entry.offset, section).map_err(PlanError::Storage)?;
-    let bytes = weights.tables(start, entry.bytes as usize).ok_or(beyond)?;
+    let end = tables_end(shared, entry)?;
+    let bytes = match shared.pack() {
+        Some(pack) => in_pack(pack, entry.offset, entry.bytes)?,
+        None => read_tables(shared, weights, storage, entry, end)?,
+    };
     verify("plan", bytes, entry.crc)?;
     let bounds = Bounds {
         tables: end,
@@ -82,8 +105,25 @@ pub(super) fn tables<'a, S: Storage>(
         threads: shared.threads,
         step_work: shared.step_work,
         effort: Bounds::effort_for(shared.header.file_bytes, shared.header.plans),
+        mapped: shared.pack().is_some(),
     };
     Ok(Proven::new(network, PlanView::view(bytes)?, bounds)?)
+}
+
+/// Reads the tables of a plan into the arena, where they end at `end`.
+fn read_tables<'a, S: Storage>(
+    shared: &Shared<'a>,
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    entry: &PlanEntry,
+    end: u64,
+) -> Result<&'a [u8], PlanError> {
+    let start = shared.shape(entry).front();
+    let all = weights.all(start);
+    let beyond = flaw("plan: beyond the arena", end, start + all.len() as u64);
+    let section = all.get_mut(..(end - start) as usize).ok_or(beyond)?;
+    storage.read(entry.offset, section).map_err(PlanError::Storage)?;
+    Ok(weights.tables(start, entry.bytes as usize).ok_or(beyond)?)
 }
 
 /// Reads a plan's tables, and has its residents: those of `old`, the plan that was followed so far,
@@ -103,8 +143,11 @@ pub(super) fn enter<'a, S: Storage>(
     let mut switch = Switch { table_bytes: page_up(entry.bytes), ..Switch::default() };
     let kept = if known.is_some() { shape.front() } else { SKELETON };
     let saved = match old.get() {
-        Some(old) if shared.discrete().is_none() => save(shared, weights, old, entry, kept)?,
-        // In a memory of the GPU's own nothing is moved: residents are read again.
+        Some(old) if shared.discrete().is_none() && shared.pack().is_none() => {
+            save(shared, weights, old, entry, kept)?
+        }
+        // In a memory of the GPU's own nothing is moved: residents are read again. So are those of a
+        // pack in memory, which is as fast.
         _ => Saved::default(),
     };
     let mut storage = Timed { storage, ns: 0 };
@@ -174,7 +217,7 @@ fn save<'a>(
     entry: &PlanEntry,
     kept: u64,
 ) -> Result<Saved, PlanError> {
-    let end = tables_end(&shared.shape(entry), entry)?;
+    let end = tables_end(shared, entry)?;
     let limit = old.end().max(entry.arena_bytes);
     let resident = old.plan().resident.stored();
     let (records, bytes) = (resident.as_ptr().addr(), size_of_val(resident));

@@ -4,7 +4,7 @@ use super::load::LoadError;
 use super::switch::PlanError;
 use crate::device::DeviceError;
 use crate::device::accelerator::MemoryError;
-use crate::pack::{Flaw, Isa, PAGE};
+use crate::pack::{Flaw, Isa, MAPPED_ALIGNMENT, PAGE};
 use crate::storage::StorageError;
 
 /// Why a pack cannot be opened.
@@ -89,6 +89,16 @@ pub enum OpenError {
         /// Its address.
         address: usize,
     },
+    /// The pack is used where it lies, which the storage cannot lend.
+    NotMapped {
+        /// The type of the storage.
+        storage: &'static str,
+    },
+    /// The pack is used where it lies, and kernels cannot read weights there.
+    PackAddress {
+        /// Where it starts in memory.
+        address: usize,
+    },
     /// A record is wrong.
     Flaw(Flaw),
     /// A resident load failed.
@@ -161,6 +171,17 @@ impl core::fmt::Display for OpenError {
             Self::Arena { address } => write!(
                 f,
                 "the arena starts at {address:#x}, which is not a multiple of {PAGE}; align it"
+            ),
+            Self::NotMapped { storage } => write!(
+                f,
+                "the pack is for flash that is read like memory, and is used where it lies: {storage} cannot lend its \
+                 bytes; give the pack as memory (storage::Slice, EYELET_MEMORY, --io memory), or plan the model for a \
+                 board without [profile.mapped]"
+            ),
+            Self::PackAddress { address } => write!(
+                f,
+                "the pack starts at {address:#x}, and is used where it lies, which must be a multiple of \
+                 {MAPPED_ALIGNMENT}; align it"
             ),
             Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
             Self::Load(error) => error.fmt(f),

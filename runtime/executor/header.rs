@@ -43,6 +43,11 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
         let (found, limit) = (header.panel.into(), isa.panel() as u64);
         return Err(flaw("pack: channels in a panel", found, limit).into());
     }
+    let is_for_gpu = isa == Isa::Cuda;
+    if header.mapped > 1 || (is_for_gpu && header.mapped != 0) {
+        let limit = if is_for_gpu { 0 } else { 1 };
+        return Err(flaw("pack: how it is used", header.mapped.into(), limit).into());
+    }
     for (what, offset, bytes) in [
         ("pack: names of layers beyond the file", header.names_offset, header.names_bytes),
         ("pack: weights beyond the file", header.weights_offset, header.weights_bytes),
@@ -181,6 +186,12 @@ pub(super) fn front(page: &[u8], header: &Header, entry: &PlanEntry) -> u64 {
 pub fn tables_bytes(page: &[u8], header: &Header) -> u64 {
     let plans = entries(page, header.plans);
     plans.map(|entry| front(page, header, &entry) + page_up(entry.bytes)).max().unwrap_or(0)
+}
+
+/// The weights section of a pack in memory, whose header has been checked.
+pub(super) fn weights<'a>(pack: &'a [u8], header: &Header) -> &'a [u8] {
+    let start = header.weights_offset as usize;
+    &pack[start..start + header.weights_bytes as usize]
 }
 
 /// Rounds a section's bytes up to pages.

@@ -441,7 +441,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
         let layer = skeleton.layer_of(&step);
         let prefetch = self.prefetch(proven, index).first((1 + CHAIN) * kernels.nr());
-        let operands = self.activations.operands(proven, index);
+        let operands = self.activations.operands(proven, index, shared.mapped_weights());
         let rows = step.row as usize..step.row as usize + step.rows as usize;
         if let Some((index, entries)) = ops::outside(&layer, &operands.inputs, rows.clone()) {
             return Err(InferError::Index { step: self.position as u32 - 1, index, entries });
@@ -484,7 +484,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             let loads = self.base_loads.wrapping_add(before).wrapping_add(step.ready);
             let here = self.shared.loads_done.reached(loads);
             let bytes = if here { weights.end - weights.start } else { 0 };
-            return self.activations.prefetch(&step, bytes);
+            return self.activations.prefetch(&step, bytes, self.shared.mapped_weights());
         }
         Prefetch::default()
     }

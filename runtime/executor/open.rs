@@ -3,7 +3,7 @@
 use super::current::Current;
 use super::enter::{enter, network, ring_bytes, tables, tables_end};
 use super::error::OpenError;
-use super::header::{entries, entry_for, fitting, header, section, shapes};
+use super::header::{entries, entry_for, fitting, header, section, shapes, weights};
 use super::loader::Loader;
 use super::model::{Inline, Model};
 use super::observer::Observer;
@@ -13,7 +13,10 @@ use crate::arena::{Lapsing, PlannedMemory, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
 use crate::kernels::Kernels;
-use crate::pack::{Flaw, Header, Isa, PAGE, PlanEntry, PlanView, SKELETON, Skeleton, flaw};
+use crate::pack::crc32c::crc32c;
+use crate::pack::{
+    Flaw, Header, Isa, MAPPED_ALIGNMENT, PAGE, PlanEntry, PlanView, SKELETON, Skeleton, flaw,
+};
 use crate::proof::ProvenSkeleton;
 use crate::storage::Storage;
 use bytemuck::bytes_of;
@@ -34,7 +37,11 @@ impl<'a> Instance<'a> {
     /// [budget](Model::set_budget) or [shape](Model::set_shape) finds no flaw later. Then it reads
     /// the skeleton of the shape and the plan's tables into the front of the arena, and performs the resident loads of the largest plan. It writes to nothing but the arena, and
     /// keeps nothing on an error.
-    pub fn open<S: Storage>(
+    ///
+    /// A pack for flash that is read like memory needs a storage that [lends](Storage::mapped) its
+    /// bytes. Then only residents are copied. All else of the pack is used where it lies, and the
+    /// checksum of its weights is compared here, once.
+    pub fn open<S: Storage + 'a>(
         storage: &mut S,
         arena: &'a mut [u8],
         options: Options,
@@ -49,7 +56,7 @@ impl<'a> Instance<'a> {
     ///
     /// On a GPU with a memory of its own it reserves as much of that, and as much pinned memory, as
     /// the plans that fit need.
-    pub fn open_on<S: Storage>(
+    pub fn open_on<S: Storage + 'a>(
         storage: &mut S,
         accelerator: &'a mut (dyn Accelerator + 'a),
         options: Options,
@@ -137,7 +144,7 @@ struct Front<'a> {
 
 /// Reads the header to the front of `host`, chooses a plan, and proves every skeleton and plan that
 /// fits an arena of `arena` bytes.
-fn front<'a, S: Storage>(
+fn front<'a, S: Storage + 'a>(
     storage: &mut S,
     host: &'a mut [u8],
     arena: u64,
@@ -148,35 +155,75 @@ fn front<'a, S: Storage>(
     if !address.is_multiple_of(PAGE as usize) {
         return Err(OpenError::Arena { address });
     }
-    let size = storage.len()?;
+    let pack = in_memory(storage);
+    let size = pack.map_or_else(|| storage.len(), |pack| Ok(pack.len() as u64))?;
     if size < PAGE {
         // Too short even for a header: say what it is if it cannot be a pack at all.
         return Err(OpenError::Size { found: size, expected: PAGE });
     }
     let available = host.len() as u64;
-    let Some(page) = host.get_mut(..PAGE as usize) else {
-        return Err(OpenError::Budget { arena: available, smallest: PAGE });
+    let page = match pack {
+        Some(pack) => &pack[..PAGE as usize],
+        None => {
+            let Some(page) = host.get_mut(..PAGE as usize) else {
+                return Err(OpenError::Budget { arena: available, smallest: PAGE });
+            };
+            storage.read(0, page)?;
+            page
+        }
     };
-    storage.read(0, page)?;
     let header = header(page, size)?;
     let engine = engine(&header, accelerator)?;
     sections(page, &header)?;
+    lent::<S>(&header, pack)?;
     let (threads, budget) = (options.threads, options.budget.min(arena));
     let entry = entry_for(page, &header, options.shape, budget, threads)?;
-    let (front, mut memory) = PlannedMemory::split(host, SKELETON as usize);
+    let (front, mut memory) = match pack {
+        Some(pack) => (pack, PlannedMemory::split(host, 0).1),
+        None => PlannedMemory::split(host, SKELETON as usize),
+    };
+    if let Some(pack) = pack.filter(|_| options.verify) {
+        let (found, expected) = (crc32c(0, weights(pack, &header)), header.weights_crc);
+        if found != expected {
+            return Err(OpenError::Checksum { section: "weights", found, expected });
+        }
+    }
     // The header where it stays.
     let kept = bytemuck::try_from_bytes(&front[..size_of::<Header>()]);
     let kept = kept.map_err(|_| OpenError::Arena { address })?;
     let shared = Shared::new(front, kept, arena, engine, options);
     for entry in fitting(front, &header, arena, threads) {
         // Not all of the arena need be the host's.
-        let needed = tables_end(&shared.shape(&entry), &entry)?;
+        let needed = tables_end(&shared, &entry)?;
         if needed > available {
             return Err(OpenError::Tables { found: available, needed });
         }
     }
     let (network, needs) = prove(&shared, &mut memory, storage, &entry)?;
     Ok(Front { shared, memory, network, entry, budget, needs })
+}
+
+/// The bytes of a pack that is used where it lies in memory; none if it is read. Its header has yet
+/// to be checked.
+fn in_memory<'a, S: Storage + 'a>(storage: &S) -> Option<&'a [u8]> {
+    let is_mapped = |pack: &&[u8]| {
+        let header = pack.get(..size_of::<Header>());
+        header.is_some_and(|header| bytemuck::pod_read_unaligned::<Header>(header).mapped != 0)
+    };
+    storage.mapped().filter(is_mapped)
+}
+
+/// Refuses a pack that is used where it lies in memory unless the storage lends it, aligned.
+fn lent<S>(header: &Header, pack: Option<&[u8]>) -> Result<(), OpenError> {
+    match pack.map(|pack| pack.as_ptr().addr()) {
+        None if header.mapped != 0 => {
+            Err(OpenError::NotMapped { storage: core::any::type_name::<S>() })
+        }
+        Some(address) if !address.is_multiple_of(MAPPED_ALIGNMENT) => {
+            Err(OpenError::PackAddress { address })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What computes a pack, if it is there.

@@ -1,6 +1,6 @@
 //! What the two sides share: the network, the counters, and what they have to say to each other.
 
-use super::header::shapes;
+use super::header::{shapes, weights};
 use super::load::LoadError;
 use super::observer::{Event, Observer};
 use super::options::Options;
@@ -18,7 +18,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The state that the loader and the compute side both see.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
-    /// Header, shapes and plans, at the front of the arena: what of the pack stays there.
+    /// Header, shapes and plans, at the front of the arena: what of the pack stays there. Or a whole
+    /// pack that is used where it lies in memory.
     pub front: &'a [u8],
     pub header: &'a Header,
     /// Bytes of the arena.
@@ -132,6 +133,16 @@ impl<'a> Shared<'a> {
         if let Some(observer) = self.observer {
             observer.event(event);
         }
+    }
+
+    /// The pack, if it is used where it lies in memory.
+    pub fn pack(&self) -> Option<&'a [u8]> {
+        (self.header.mapped != 0).then_some(self.front)
+    }
+
+    /// The weights section of a pack that is used where it lies in memory.
+    pub fn mapped_weights(&self) -> &'a [u8] {
+        self.pack().map_or(&[], |pack| weights(pack, self.header))
     }
 
     /// The shape of a plan.

@@ -85,7 +85,10 @@ fn every_shape(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) {
 }
 
 /// Opens a pack in an arena and passes the instance on.
-fn opened<'a>(storage: &mut impl crate::storage::Storage, arena: &'a mut Arena) -> Instance<'a> {
+fn opened<'a>(
+    storage: &mut (impl crate::storage::Storage + 'a),
+    arena: &'a mut Arena,
+) -> Instance<'a> {
     let instance = Instance::open(storage, &mut arena.0, options(4)).unwrap();
     core::convert::identity(instance)
 }

@@ -144,7 +144,9 @@ impl Kind for OpenError {
             | OpenError::Version { .. }
             | OpenError::Size { .. }
             | OpenError::Checksum { .. }
-            | OpenError::Flaw(_) => Status::Pack,
+            | OpenError::Flaw(_)
+            | OpenError::PackAddress { .. } => Status::Pack,
+            OpenError::NotMapped { .. } => Status::Storage,
             OpenError::Isa { .. } | OpenError::ForGpu | OpenError::ForProcessor { .. } => {
                 Status::Processor
             }

@@ -218,4 +218,11 @@ impl Storage for Opened {
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         each!(self, storage => storage.queue())
     }
+
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        each!(self, storage => storage.mapped())
+    }
 }

@@ -35,3 +35,7 @@ pub use words::*;
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the
 /// arena, are multiples of this many bytes.
 pub const PAGE: u64 = 4096;
+
+/// What the address of a pack must be a multiple of where it is used as it lies in memory
+/// ([`Header::mapped`]). Its records and panels are then as aligned as they are in an arena.
+pub const MAPPED_ALIGNMENT: usize = 64;

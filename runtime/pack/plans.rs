@@ -86,6 +86,17 @@ pub struct Stage {
     pub steps: i32,
 }
 
+/// Which memory an address counts in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Region {
+    /// The arena: bytes from its start.
+    #[default]
+    Arena,
+    /// The pack itself, if it is [`mapped`](super::Header::mapped): bytes from the start of its
+    /// weights section.
+    Mapped,
+}
+
 /// One kernel call sequence over one slice of a layer: `count` panels from panel `first`, for the
 /// output rows `row` to `row + rows`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,8 +113,10 @@ pub struct Step {
     pub row: u32,
     /// Output rows.
     pub rows: u32,
-    /// Where panel `first` lies: bytes from the start of the arena; a multiple of 32.
+    /// Where panel `first` lies, in bytes from the start of its region; a multiple of 32.
     pub weights: u64,
+    /// The region that `weights` counts in.
+    pub weights_in: Region,
     /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
     pub scratch: u64,
     /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with

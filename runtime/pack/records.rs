@@ -52,7 +52,11 @@ pub struct Header {
     /// Instruction set whose packing layout the weights have: an [`Isa`](super::Isa) code.
     pub isa: u32,
     /// Output channels in a panel (NR of the packing layout).
-    pub panel: u32,
+    pub panel: u16,
+    /// 1: the pack lies in memory that the processor reads, such as flash. Skeletons and tables of
+    /// plans are used where they lie in the pack, and so may weights be. 0: all of these are copied
+    /// into the arena.
+    pub mapped: u16,
     /// Bytes of the whole file.
     pub file_bytes: u64,
     /// Where the layers' names start, in bytes from the start of the file (a multiple of the page).
@@ -70,8 +74,8 @@ pub struct Header {
     pub shapes: u32,
     /// Number of plans.
     pub plans: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
+    /// CRC-32C of the weights section, of a pack that is [`mapped`](Header::mapped); 0 of others.
+    pub weights_crc: u32,
 }
 
 /// One shape of a pack, in the table of the header page: the network for one choice of its open

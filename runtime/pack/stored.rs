@@ -9,7 +9,7 @@
 //! that.
 
 use super::{
-    Activation, Buffer, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Stage, Step, flaw,
+    Activation, Buffer, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Region, Stage, Step, flaw,
 };
 use bytemuck::{Pod, Zeroable};
 
@@ -353,7 +353,8 @@ pub struct WorkRecord {
     pub reads_ahead: u16,
     /// Output rows.
     pub rows: u32,
-    /// Where the first panel lies in the arena, in units of 32 bytes.
+    /// Where the first panel lies in the arena, in units of 32 bytes; with the [bit](MAPPED), in the
+    /// pack's weights section.
     pub weights: u32,
     /// Bytes of scratch, in units of 64.
     pub scratch_lines: u32,
@@ -361,6 +362,9 @@ pub struct WorkRecord {
 
 /// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
 pub const SOME_CHAINS: u32 = 1;
+
+/// In the address of weights: they are used where they lie in the pack.
+pub const MAPPED: u32 = 1 << 31;
 
 /// Bits of the loads that a step waits for.
 const READY_BITS: u32 = 24;
@@ -398,7 +402,8 @@ impl ReadWith<&[WorkRecord]> for Step {
             count,
             row: record.row,
             rows: work.rows,
-            weights: bytes(work.weights, PANEL),
+            weights: bytes(work.weights & !MAPPED, PANEL),
+            weights_in: if work.weights & MAPPED == 0 { Region::Arena } else { Region::Mapped },
             scratch: bytes(record.scratch, LINE),
             scratch_bytes: bytes(work.scratch_lines, LINE),
             reads: if ahead > 0 { ready + ahead } else { 0 },
@@ -431,6 +436,16 @@ impl Step {
                 (tile, self.count, reads_ahead)
             }
         };
+        let weights = unit!("step: address of its weights", PANEL).of(self.weights)?;
+        if weights >= MAPPED {
+            let (found, limit) = (self.weights, bytes(MAPPED - 1, PANEL));
+            return Err(flaw(
+                "step: address of its weights: beyond what a pack counts",
+                found,
+                limit,
+            ));
+        }
+        let region = if self.weights_in == Region::Mapped { MAPPED } else { 0 };
         let work = WorkRecord {
             ready_and_algorithm: self.ready | algorithm << READY_BITS,
             layer: short(self.layer, "step: index of its layer")?,
@@ -438,7 +453,7 @@ impl Step {
             count: short(count, "step: its panels, or chains")?,
             reads_ahead: short(ahead, "step: reads that it waits for, or its first chain")?,
             rows: self.rows,
-            weights: unit!("step: address of its weights", PANEL).of(self.weights)?,
+            weights: weights | region,
             scratch_lines: unit!("step: bytes of its scratch", LINE).of(self.scratch_bytes)?,
         };
         let scratch = unit!("step: address of its scratch", LINE).of(self.scratch)?;
@@ -500,6 +515,7 @@ mod tests {
             row: 1 << 31,
             rows: 77,
             weights: 96,
+            weights_in: Region::Mapped,
             scratch: 64,
             scratch_bytes: 128,
             reads: 1 << 24,
@@ -563,5 +579,12 @@ mod tests {
         assert_eq!(refused(Step { count: 65536, ..step }), (65536, 65535));
         assert_eq!(refused(Step { ready: 1 << 24, ..step }), (1 << 24, (1 << 24) - 1));
         assert_eq!(refused(Step { scratch_bytes: 65, ..step }), (65, 64));
+        let most = (1u64 << 36) - 32;
+        for weights_in in [Region::Arena, Region::Mapped] {
+            let far = Step { weights: most, weights_in, ..step };
+            let (record, work) = far.store().unwrap();
+            assert_eq!(Step::read(&record, &[work]), far);
+            assert_eq!(refused(Step { weights: most + 32, ..far }), (most + 32, most));
+        }
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! - every index points at a record, every tensor lies inside its buffer, every operator's
 //!   parameters fit its tensors ([`ops::validate`]);
-//! - buffers, loads, weights and scratch lie inside the arena, after the tables;
+//! - buffers, loads, weights and scratch lie inside the arena, after the tables; weights that are
+//!   used in the pack, inside its weights section;
 //! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else,
 //!   and no step goes around its end ([`ops::validate_rings`]);
 //! - within a step, what is written is disjoint from what is read (or is the very same tensor,
@@ -32,8 +33,8 @@ mod stages;
 
 use crate::ops::{self, LayerError, Slice};
 use crate::pack::{
-    ActivationKind, Flaw, INPUTS, Isa, Layer, Load, OpKind, Place, PlanView, Port, Skeleton, Step,
-    Tensor, ring_bytes,
+    ActivationKind, Flaw, INPUTS, Isa, Layer, Load, OpKind, Place, PlanView, Port, Region,
+    Skeleton, Step, Tensor, ring_bytes,
 };
 use core::ops::Range;
 
@@ -120,6 +121,8 @@ pub struct Bounds {
     pub step_work: u64,
     /// Most comparisons that the proof may take.
     pub effort: u64,
+    /// Whether the pack lies in memory, so that steps may use weights there.
+    pub mapped: bool,
 }
 
 impl Bounds {
@@ -145,7 +148,7 @@ impl<'a> Proven<'a> {
         let mut effort = Effort { spent: 0, most: bounds.effort };
         proven.places(&mut effort)?;
         proven.loads(weights)?;
-        proven.steps(&bounds)?;
+        proven.steps(&bounds, weights)?;
         proven.stages()?;
         proven.races(&mut effort)?;
         proven.stage_races(&mut effort)?;
@@ -222,6 +225,8 @@ impl<'a> Proven<'a> {
                 bytes.end - bytes.start
             }
         };
+        // What lies in the pack is nobody's to write.
+        let weights = if step.weights_in == Region::Arena { weights } else { 0 };
         let part = |start, bytes| match bytes {
             0 => Range64::EMPTY,
             bytes => Range64::of(start, bytes),

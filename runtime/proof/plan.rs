@@ -3,7 +3,7 @@
 
 use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
 use crate::ops::{self, Problem, Slice};
-use crate::pack::{Flaw, Isa, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+use crate::pack::{Flaw, Isa, NONE, PAGE, Place, PlanView, Region, Step, ring_bytes};
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
 const MAX_TASKS: usize = 1 << 24;
@@ -103,7 +103,7 @@ impl Proven<'_> {
         Ok(())
     }
 
-    pub(super) fn steps(&self, bounds: &Bounds) -> Result<(), Flaw> {
+    pub(super) fn steps(&self, bounds: &Bounds, weights_bytes: u64) -> Result<(), Flaw> {
         let PlanView { steps, loads, .. } = self.plan;
         let count = steps.len();
         check(count <= MAX_TASKS, "plan: too many steps", 0, count as u64, MAX_TASKS as u64)?;
@@ -123,6 +123,9 @@ impl Proven<'_> {
                 isa: self.isa,
             };
             self.computable(i, &step, &problem, bounds)?;
+            if step.weights_in == Region::Mapped {
+                self.mapped(i, &step, &problem, bounds, weights_bytes)?;
+            }
             let what = "step: ready decreases";
             check(step.ready >= ready, what, i, step.ready.into(), ready.into())?;
             ready = step.ready;
@@ -155,6 +158,23 @@ impl Proven<'_> {
         let needed = ops::least_scratch_bytes(problem);
         let ok = step.scratch_bytes >= needed;
         check(ok, "step: too little scratch", index, step.scratch_bytes, needed)
+    }
+
+    /// A step's weights, which it uses where they lie in the pack, are there.
+    fn mapped(
+        &self,
+        index: usize,
+        step: &Step,
+        problem: &Problem<'_>,
+        bounds: &Bounds,
+        weights_bytes: u64,
+    ) -> Result<(), Flaw> {
+        let what = "step: uses weights in a pack that does not lie in memory";
+        check(bounds.mapped, what, index, step.weights, 0)?;
+        let weights = self.weights(problem.layer, &problem.slice);
+        let end = step.weights.saturating_add(weights.end - weights.start);
+        let what = "step: weights beyond the weights section";
+        check(end <= weights_bytes, what, index, end, weights_bytes)
     }
 
     /// A step's weights and scratch lie in the arena, and it writes nothing that it reads.

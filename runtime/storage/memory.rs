@@ -30,6 +30,13 @@ impl Storage for Slice<'_> {
     fn alignment(&self) -> u64 {
         1
     }
+
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        Some(self.0)
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +58,17 @@ mod tests {
         }
         assert_eq!(slice.len(), Ok(256));
         assert_eq!(slice.is_empty(), Ok(false));
+    }
+
+    #[test]
+    fn its_bytes_outlive_it() {
+        fn lent<'s>(storage: impl Storage + 's) -> Option<&'s [u8]> {
+            storage.mapped()
+        }
+        let bytes = [7; 16];
+        let mut slice = Slice(&bytes);
+        assert_eq!(lent(slice), Some(&bytes[..]));
+        let inside: &mut (dyn Storage + '_) = &mut slice;
+        assert_eq!(lent(inside), Some(&bytes[..]));
     }
 }

@@ -82,6 +82,15 @@ pub trait Storage {
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         None
     }
+
+    /// All bytes, if they lie in memory that outlives the storage, such as flash that is read like
+    /// memory. Packs for such boards need it: what they hold is then used where it lies.
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        None
+    }
 }
 
 impl<S: Storage + ?Sized> Storage for &mut S {
@@ -99,6 +108,13 @@ impl<S: Storage + ?Sized> Storage for &mut S {
 
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         (**self).queue()
+    }
+
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        (**self).mapped()
     }
 }
 

@@ -143,6 +143,7 @@ mod tests {
                 names: Vec::new(),
                 weights: Vec::new(),
                 on_load: vec![0],
+        mapped: None,
                 inputs: Vec::new(),
                 outputs: Vec::new(),
             };

@@ -3,7 +3,7 @@
 use super::extent::{chain_count, step_weights};
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{Load, NONE, PAGE, Place, Step};
+use eyelet::pack::{Load, NONE, PAGE, Place, Region, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::ops::Range;
@@ -157,7 +157,11 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         inside(&name, span(step.scratch, step.scratch_bytes), &arena);
         let weights = step_weights(network, step);
         let name = || format!("the weights of step {}", number + 1);
-        inside(&name, span(step.weights, weights.end - weights.start), &arena);
+        let within = match step.weights_in {
+            Region::Arena => &arena,
+            Region::Mapped => &(0..weights_bytes),
+        };
+        inside(&name, span(step.weights, weights.end - weights.start), within);
     }
     for (name, load) in named_loads(plan) {
         inside(&name, image(load), &arena);

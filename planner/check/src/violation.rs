@@ -158,6 +158,12 @@ pub enum Violation {
     NotLoaded { step: usize, weights: Range<u64> },
     #[error("step {step} expects its weights at {found}, but {holder} puts them at {expected}")]
     WeightsAddress { step: usize, holder: Holder, found: u64, expected: u64 },
+    #[error(
+        "step {step} uses its weights in the pack at {found} of the weights section, but they lie at {expected}"
+    )]
+    WeightsInPack { step: usize, found: u64, expected: u64 },
+    #[error("step {step} uses its weights in the pack, which is no pack for memory-mapped storage")]
+    NotMapped { step: usize },
     #[error("step {step} waits for {ready} loads only, but its weights come with load {load}")]
     ReadyTooSmall { step: usize, ready: u32, load: usize },
     #[error(

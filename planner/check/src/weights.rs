@@ -3,7 +3,7 @@
 use super::extent::step_weights;
 use super::structure::image;
 use super::{Found, Holder, Schedule, Violation, meet, span};
-use eyelet::pack::Load;
+use eyelet::pack::{Load, Region};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::ops::Range;
@@ -15,6 +15,8 @@ pub enum Source {
     None,
     Resident,
     Load(usize),
+    /// The pack itself.
+    Pack,
 }
 
 /// The source of each step's weights, in the order of `plan.steps`.
@@ -28,6 +30,10 @@ pub fn check(
         let bytes = step_weights(network, step);
         if bytes.is_empty() {
             return Source::None;
+        }
+        if step.weights_in == Region::Mapped {
+            in_place(network, index, &bytes, step.weights, found);
+            return Source::Pack;
         }
         if plan.resident.iter().any(|load| address(load, &bytes) == Some(step.weights)) {
             return Source::Resident;
@@ -48,6 +54,16 @@ pub fn check(
         }
     });
     sources.collect()
+}
+
+/// A step that uses its weights in the pack finds them where the writer puts them.
+fn in_place(network: &Network, index: usize, bytes: &Range<u64>, address: u64, found: &mut Found) {
+    let step = index + 1;
+    if network.mapped.is_none() {
+        found.add(Violation::NotMapped { step });
+    } else if address != bytes.start {
+        found.add(Violation::WeightsInPack { step, found: address, expected: bytes.start });
+    }
 }
 
 /// Where a load puts these bytes of the weights section, if it brings them all.

@@ -6,7 +6,7 @@
 
 use crate::graph::{Constant, Quantised};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Layer, PortType, Tensor};
+use eyelet::pack::{Buffer, Layer, PortType, Region, Tensor};
 use std::sync::{Arc, OnceLock};
 
 /// A network, ready to be planned.
@@ -27,11 +27,36 @@ pub struct Network {
     /// ([`Step::algorithm`](eyelet::pack::Step)), for which they transform its weights when these have been loaded; 0
     /// where they do not. It differs from plan to plan.
     pub on_load: Vec<u32>,
+    /// Of a network whose pack lies in memory that the processor reads: for each layer whether its
+    /// steps use weights there, unless these stay in the arena. It differs from plan to plan. `None`
+    /// for a pack that is read into the arena.
+    pub mapped: Option<Vec<bool>>,
     pub inputs: Vec<Port>,
     pub outputs: Vec<Port>,
 }
 
 impl Network {
+    /// Whether a layer's steps use weights where they lie in the pack.
+    pub fn is_in_place(&self, layer: usize) -> bool {
+        self.mapped.as_ref().is_some_and(|layers| layers.get(layer).is_some_and(|used| *used))
+    }
+
+    /// Whether steps of any layer use weights where they lie in the pack.
+    pub fn is_any_in_place(&self) -> bool {
+        self.mapped.iter().flatten().any(|in_place| *in_place)
+    }
+
+    /// The region that the weights of a layer's steps are in, unless these stay in the arena.
+    pub fn region(&self, layer: usize) -> Region {
+        if self.is_in_place(layer) { Region::Mapped } else { Region::Arena }
+    }
+
+    /// Bytes of the arena that as many of a layer's weights take when they are used: none if steps
+    /// use them in the pack.
+    pub fn bytes_in_arena(&self, layer: usize, weights: u64) -> u64 {
+        if self.is_in_place(layer) { 0 } else { weights }
+    }
+
     /// The tensors of its inputs and outputs.
     pub fn ports(&self) -> impl Iterator<Item = u32> + '_ {
         self.inputs.iter().chain(&self.outputs).map(|port| port.tensor)

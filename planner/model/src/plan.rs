@@ -11,7 +11,7 @@
 use crate::network::Network;
 use eyelet::kernels::table::Chains;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, Place, Stage, Step};
+use eyelet::pack::{Load, Place, Region, Stage, Step};
 
 /// A plan for one budget. Addresses are bytes from the start of the arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,15 @@ impl Plan {
         weight_buffer_bytes(self.resident.iter().chain(&self.loads).copied())
     }
 
+    /// Bytes of weights that steps use where they lie in the pack.
+    pub fn in_place_bytes(&self, network: &Network) -> u64 {
+        let in_place = self.steps.iter().filter(|step| step.weights_in == Region::Mapped);
+        bytes_of(in_place.map(|step| {
+            let bytes = step_weights(network, step);
+            (bytes.start, bytes.end)
+        }))
+    }
+
     /// Bytes of weights that stay in the arena.
     pub fn resident_bytes(&self) -> u64 {
         self.resident.iter().map(|load| u64::from(load.bytes)).sum()
@@ -65,8 +74,12 @@ impl Plan {
 
 /// Bytes of the arena that these loads are put in, each byte counted once.
 pub fn weight_buffer_bytes(loads: impl Iterator<Item = Load>) -> u64 {
-    let mut ranges: Vec<(u64, u64)> =
-        loads.map(|load| (load.address, load.address + u64::from(load.bytes))).collect();
+    bytes_of(loads.map(|load| (load.address, load.address + u64::from(load.bytes))))
+}
+
+/// Bytes of these ranges, each byte counted once.
+fn bytes_of(ranges: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let mut ranges: Vec<(u64, u64)> = ranges.collect();
     ranges.sort_unstable();
     let (mut bytes, mut counted) = (0, 0);
     for (start, end) in ranges {

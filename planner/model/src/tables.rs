@@ -31,6 +31,8 @@ pub struct Tables {
     front: u64,
     layers: usize,
     buffers: usize,
+    /// They are used where they lie in the pack.
+    mapped: bool,
 }
 
 impl Tables {
@@ -38,11 +40,15 @@ impl Tables {
         // What cannot be stored is found when it is.
         let skeleton = skeleton(network).map_or(0, |bytes| bytes.len() as u64);
         let front = (SKELETON + skeleton).next_multiple_of(PAGE);
-        Self { front, layers: network.layers.len(), buffers: network.buffers.len() }
+        let (layers, buffers) = (network.layers.len(), network.buffers.len());
+        Self { front, layers, buffers, mapped: network.mapped.is_some() }
     }
 
-    /// Bytes of header, skeleton and the tables of a plan.
+    /// Bytes of header, skeleton and the tables of a plan in the arena.
     pub fn bytes(&self, counts: Counts) -> u64 {
+        if self.mapped {
+            return 0;
+        }
         let Counts { loads, works, steps, stages } = counts;
         let plan = size_of::<PlanHeader>()
             + size_of::<PlaceRecord>() * self.buffers

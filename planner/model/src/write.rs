@@ -101,9 +101,9 @@ pub fn write_shapes(
         }
         file.seek(SeekFrom::Start(layout.names_offset))?;
         file.write_all(&layout.names)?;
-        let header = layout.header(shapes[0].network, weights_bytes, entries.len());
+        let header = layout.header(shapes[0].network, weights_bytes, &entries);
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&first_page(header, &layout.shapes, &entries))
+        file.write_all(&first_page(header, &layout.shapes, &entries.plans))
     };
     replace(path, |sink| {
         sink.flush()?;
@@ -116,8 +116,16 @@ pub fn write_shapes(
     Ok(denormal)
 }
 
+/// What the header has of the plans, and of the weights.
+struct Entries {
+    plans: Vec<PlanEntry>,
+    weights_crc: u32,
+}
+
 /// Where each section of a pack lies, and those that are made in memory.
 struct Layout {
+    /// Whether the pack is used where it lies in memory.
+    mapped: bool,
     shapes: Vec<ShapeEntry>,
     /// Of each shape.
     skeletons: Vec<Vec<u8>>,
@@ -149,16 +157,17 @@ impl Layout {
                 let bytes = u64::from(stored_bytes(&tables::plan(plan, |_| 0)?)?);
                 end += bytes.next_multiple_of(PAGE);
                 let (found, planned) = (entry.front() + bytes.next_multiple_of(PAGE), plan.tables);
-                if found > planned {
+                if found > planned && shape.network.mapped.is_none() {
                     return Err(WriteError::Tables { found, planned });
                 }
             }
         }
         let weights_offset = end + (names.len() as u64).next_multiple_of(PAGE);
         let file_bytes = weights_offset + weights_bytes;
-        let shapes = entries;
+        let mapped = shapes[0].network.mapped.is_some();
         Ok(Self {
-            shapes,
+            mapped,
+            shapes: entries,
             skeletons,
             names,
             offsets,
@@ -169,11 +178,7 @@ impl Layout {
     }
 
     /// Writes the plans into a file that has its weights, of which each load gets a checksum.
-    fn write_plans(
-        &self,
-        file: &mut std::fs::File,
-        shapes: &[Shape<'_>],
-    ) -> io::Result<Vec<PlanEntry>> {
+    fn write_plans(&self, file: &mut std::fs::File, shapes: &[Shape<'_>]) -> io::Result<Entries> {
         // SAFETY: a private temporary file that nobody else knows; it is not shortened while mapped.
         let map = unsafe { memmap2::Mmap::map(&*file) }?;
         let weights = &map[self.weights_offset as usize..];
@@ -181,6 +186,8 @@ impl Layout {
             let start = load.offset as usize;
             crc32c(0, &weights[start..start + load.bytes as usize])
         };
+        // What is used in place is compared as a whole, when the pack is opened.
+        let weights_crc = if self.mapped { crc32c(0, weights) } else { 0 };
         let plans = shapes.iter().enumerate().flat_map(|(index, shape)| {
             shape.plans.iter().zip(shape.predicted_ns).map(move |plan| (index as u16, plan))
         });
@@ -203,16 +210,18 @@ impl Layout {
             file.seek(SeekFrom::Start(offset))?;
             file.write_all(&section)?;
         }
-        Ok(entries)
+        Ok(Entries { plans: entries, weights_crc })
     }
 
-    fn header(&self, network: &Network, weights_bytes: u64, plans: usize) -> Header {
+    fn header(&self, network: &Network, weights_bytes: u64, entries: &Entries) -> Header {
+        let Entries { ref plans, weights_crc } = *entries;
         Header {
             magic: pack::MAGIC,
             version: pack::VERSION,
             crc: 0,
             isa: network.isa as u32,
-            panel: network.isa.panel() as u32,
+            panel: network.isa.panel() as u16,
+            mapped: self.mapped.into(),
             file_bytes: self.file_bytes,
             names_offset: self.names_offset,
             names_bytes: self.names.len() as u64,
@@ -220,8 +229,8 @@ impl Layout {
             weights_bytes,
             names_crc: crc32c(0, &self.names),
             shapes: self.shapes.len() as u32,
-            plans: plans as u32,
-            reserved: 0,
+            plans: plans.len() as u32,
+            weights_crc,
         }
     }
 }

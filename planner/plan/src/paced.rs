@@ -52,6 +52,13 @@ impl<S: Storage> Storage for Paced<S> {
         self.inner.alignment()
     }
 
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        self.inner.mapped()
+    }
+
     /// A pace is of one read after the other.
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         self.inner.queue().filter(|_| self.pace.is_none())

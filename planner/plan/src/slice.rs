@@ -5,11 +5,12 @@
 //! sums. One step computes it. A load is one contiguous read. Large layers have many slices with a
 //! load each; small layers that follow one another share a load. Layers that slide
 //! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless
-//! this reads them anew.
+//! this reads them anew. In a pack that lies in memory, steps use the weights there that do not
+//! stay, and nothing is read.
 
 use crate::slide::Sliding;
 use crate::steps::{Parts, even, whole};
-use eyelet::pack::{Layer, Method, OpKind, PAGE, Step};
+use eyelet::pack::{Layer, Method, OpKind, PAGE, Region, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::step_weights;
 use std::ops::Range;
@@ -151,6 +152,13 @@ pub fn slice(
             most: if resident { RESIDENT_READ } else { read },
         }
     });
+    for (step, read) in steps.iter_mut().zip(&read_of) {
+        let weights = step_weights(network, step);
+        step.weights_in = Region::Arena;
+        if read.is_none() && !weights.is_empty() {
+            (step.weights_in, step.weights) = (Region::Mapped, weights.start);
+        }
+    }
     Slices { steps, reads, read_of, parts }
 }
 
@@ -230,7 +238,9 @@ fn join(
     let runs = Runs::of(network);
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
-        if weights.is_empty() {
+        let mut this = joint(step);
+        let in_place = network.is_in_place(step.layer as usize) && !this.resident;
+        if weights.is_empty() || in_place {
             continue;
         }
         if let Some((read, part)) = known[step.layer as usize] {
@@ -241,7 +251,6 @@ fn join(
         }
         let start = weights.start / PAGE * PAGE;
         let end = weights.end.next_multiple_of(PAGE);
-        let mut this = joint(step);
         let part;
         let together = if this.group.is_some() { GROUP_READ } else { 0 };
         match (reads.last_mut(), last) {

@@ -1,8 +1,9 @@
 //! Ways to read a pack, one of which is chosen by an option: what `run` reads by and `profile` measures.
 
+use eyelet::pack::{Header, PAGE};
 use eyelet::storage::residency::PageCache;
 use eyelet::storage::{
-    BufferedFile, DirectFile, MappedFile, Populate, ReadQueue, Storage, StorageError,
+    BufferedFile, DirectFile, MappedFile, Populate, ReadQueue, Slice, Storage, StorageError,
 };
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
@@ -16,7 +17,8 @@ pub enum Io {
     Direct,
     /// Through the page cache.
     Buffered,
-    /// From a map of the whole pack, which is brought into memory first: for comparison.
+    /// From a map of the whole pack, which is brought into memory first: for comparison, and for packs
+    /// that are used where they lie in memory.
     Memory,
 }
 
@@ -38,6 +40,8 @@ pub enum Source {
     Direct(DirectFile),
     Buffered(BufferedFile),
     Memory(MappedFile),
+    /// A copy of it, which is used where it lies.
+    Lent(MappedFile, Slice<'static>),
 }
 
 impl Source {
@@ -46,18 +50,35 @@ impl Source {
         Ok(match io {
             Io::Direct => Self::Direct(DirectFile::open(path)?),
             Io::Buffered => Self::Buffered(BufferedFile::open(path)?),
-            Io::Memory => Self::Memory(MappedFile::open(path, Populate::AtOpen)?),
+            Io::Memory => Self::in_memory(MappedFile::open(path, Populate::AtOpen)?)?,
         })
     }
 }
 
 impl Source {
+    /// A pack in memory. One that is used where it lies is copied: a file could change meanwhile. The
+    /// copy stays until the process ends.
+    fn in_memory(mut file: MappedFile) -> Result<Self, StorageError> {
+        let bytes = file.len()? as usize;
+        let mut start = vec![0; size_of::<Header>().min(bytes)];
+        file.read(0, &mut start)?;
+        let header = start.get(..size_of::<Header>()).map(bytemuck::pod_read_unaligned::<Header>);
+        if header.is_none_or(|header| header.mapped == 0) {
+            return Ok(Self::Memory(file));
+        }
+        let copy = vec![0u8; bytes + PAGE as usize].leak();
+        let first = copy.as_ptr().align_offset(PAGE as usize);
+        let copy = &mut copy[first..first + bytes];
+        file.read(0, copy)?;
+        Ok(Self::Lent(file, Slice(copy)))
+    }
+
     /// The page cache's share of the pack.
     pub fn page_cache(&self) -> Result<PageCache, StorageError> {
         match self {
             Self::Direct(file) => file.page_cache(),
             Self::Buffered(file) => file.page_cache(),
-            Self::Memory(file) => file.page_cache(),
+            Self::Memory(file) | Self::Lent(file, _) => file.page_cache(),
         }
     }
 }
@@ -68,6 +89,7 @@ impl Storage for Source {
             Self::Direct(file) => file.len(),
             Self::Buffered(file) => file.len(),
             Self::Memory(file) => file.len(),
+            Self::Lent(_, slice) => slice.len(),
         }
     }
 
@@ -76,6 +98,7 @@ impl Storage for Source {
             Self::Direct(file) => file.read(offset, into),
             Self::Buffered(file) => file.read(offset, into),
             Self::Memory(file) => file.read(offset, into),
+            Self::Lent(_, slice) => slice.read(offset, into),
         }
     }
 
@@ -84,6 +107,7 @@ impl Storage for Source {
             Self::Direct(file) => file.alignment(),
             Self::Buffered(file) => file.alignment(),
             Self::Memory(file) => file.alignment(),
+            Self::Lent(_, slice) => slice.alignment(),
         }
     }
 
@@ -92,6 +116,17 @@ impl Storage for Source {
             Self::Direct(file) => file.queue(),
             Self::Buffered(file) => file.queue(),
             Self::Memory(file) => file.queue(),
+            Self::Lent(..) => None,
+        }
+    }
+
+    fn mapped<'s>(&self) -> Option<&'s [u8]>
+    where
+        Self: 's,
+    {
+        match self {
+            Self::Lent(_, slice) => slice.mapped(),
+            Self::Direct(_) | Self::Buffered(_) | Self::Memory(_) => None,
         }
     }
 }

@@ -58,6 +58,7 @@ pub fn whole(network: &Network, layer: usize) -> Step {
         rows: network.tensors[record.output as usize].rows() as u32,
         count: record.panels,
         method: Method::by(network.on_load[layer]),
+        weights_in: network.region(layer),
         ..Step::default()
     }
 }

@@ -62,6 +62,9 @@ struct Plan {
     loads: usize,
     resident_loads: usize,
     resident_bytes: u64,
+    /// Bytes of weights that steps use where they lie in the pack, of one that lies in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_place_bytes: Option<u64>,
     bytes_read_per_inference: u64,
     peak_activation_bytes: u64,
     peak_scratch_bytes: u64,
@@ -118,6 +121,7 @@ impl Plan {
             loads: plan.loads.len(),
             resident_loads: plan.resident.len(),
             resident_bytes: proof.resident_bytes,
+            in_place_bytes: network.mapped.is_some().then(|| plan.in_place_bytes(network)),
             bytes_read_per_inference: proof.read_bytes,
             peak_activation_bytes: proof.peak_activation_bytes,
             peak_scratch_bytes: proof.peak_scratch_bytes,
@@ -128,7 +132,7 @@ impl Plan {
 }
 
 /// Compares the weights of every load of every plan with its checksum, each range once. Returns the bytes of all
-/// ranges, those that plans cut differently once.
+/// ranges, those that plans cut differently once. Of a pack that is used where it lies, all weights have one.
 fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
     let weights = pack.weights()?;
     let mut plans = Vec::new();
@@ -153,6 +157,13 @@ fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
         }
         done += u64::from(load.bytes);
         progress.set(done);
+    }
+    if pack.header.mapped != 0 {
+        let (section, expected) = ("weights", pack.header.weights_crc);
+        return match crc32c(0, weights) {
+            found if found == expected => Ok(weights.len() as u64),
+            found => Err(pack.wrong(OpenError::Checksum { section, found, expected })),
+        };
     }
     Ok(covered(seen.into_iter().map(|(offset, bytes, _)| offset..offset + u64::from(bytes))))
 }
@@ -228,6 +239,10 @@ impl fmt::Display for Report {
                 size::human(plan.resident_bytes),
                 size::human(plan.bytes_read_per_inference)
             )?;
+            if let Some(bytes) = plan.in_place_bytes {
+                let bytes = size::human(bytes);
+                writeln!(f, "                   {bytes} are used where they lie in the pack")?;
+            }
         }
         Ok(())
     }

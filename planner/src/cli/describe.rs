@@ -1,6 +1,6 @@
 //! Steps, loads and layers in words, for what draws plans.
 
-use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Step, WinogradParams, params};
+use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Region, Step, WinogradParams, params};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use std::collections::{BTreeMap, HashMap};
@@ -82,7 +82,8 @@ fn each_reader(
     for (number, step) in plan.steps.iter().enumerate() {
         let weights = step_weights(network, step);
         let there = by_shift.get(&shift(step.weights, weights.start));
-        let Some(there) = there.filter(|_| !weights.is_empty()) else {
+        let is_loaded = !weights.is_empty() && step.weights_in == Region::Arena;
+        let Some(there) = there.filter(|_| is_loaded) else {
             continue;
         };
         // Of several loads of the same bytes the last counts.

@@ -211,6 +211,10 @@ impl Error {
                 let text = format!("it is {what}; give a file or a block device");
                 Self::Read { path, source: io::Error::new(io::ErrorKind::InvalidInput, text) }
             }
+            OpenError::NotMapped { .. } => {
+                let text = "it is for flash that is read like memory, and is used where it lies; give --io memory";
+                Self::Read { path, source: io::Error::new(io::ErrorKind::InvalidInput, text) }
+            }
             source => Self::Pack { path, source },
         }
     }

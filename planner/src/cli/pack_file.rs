@@ -4,7 +4,9 @@ use super::Error;
 use eyelet::executor::{self, OpenError, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{self, Header, LayerNames, PAGE, PlanEntry, PlanView, ShapeEntry, Skeleton};
+use eyelet::pack::{
+    self, Header, LayerNames, PAGE, PlanEntry, PlanView, Region, ShapeEntry, Skeleton,
+};
 use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::open::open;
@@ -89,6 +91,9 @@ impl PackFile {
 
     /// Bytes of arena that the tables of a plan take.
     pub fn tables(&self, entry: &PlanEntry) -> u64 {
+        if self.header.mapped != 0 {
+            return 0;
+        }
         let shape = self.shapes[usize::from(entry.shape)];
         shape.front() + u64::from(entry.bytes).next_multiple_of(PAGE)
     }
@@ -102,6 +107,7 @@ impl PackFile {
             threads: entry.threads,
             step_work: STEP_WORK,
             effort: Bounds::effort_for(self.header.file_bytes, self.header.plans),
+            mapped: self.header.mapped != 0,
         };
         ProvenSkeleton::new(self.skeleton(entry.shape.into())?, self.isa, self.header.weights_bytes)
             .and_then(|network| Proven::new(&network, plan, bounds))
@@ -191,6 +197,7 @@ pub fn planner_types(
             .collect(),
         weights: vec![Weights::None; skeleton.layers.len()],
         on_load: vec![0; skeleton.layers.len()],
+        mapped: (pack.header.mapped != 0).then(|| in_place(plan, skeleton.layers.len())),
         inputs: skeleton.inputs.iter().map(port).collect(),
         outputs: skeleton.outputs.iter().map(port).collect(),
     };
@@ -208,6 +215,15 @@ pub fn planner_types(
         staging_bytes: plan.staging_bytes,
     };
     Ok((network, plan))
+}
+
+/// For each layer: whether steps of it use weights where they lie in the pack.
+fn in_place(plan: &PlanView<'_>, layers: usize) -> Vec<bool> {
+    let mut used = vec![false; layers];
+    for step in plan.steps.iter().filter(|step| step.weights_in == Region::Mapped) {
+        used[step.layer as usize] = true;
+    }
+    used
 }
 
 /// The model's own shape of a port.

@@ -56,6 +56,39 @@ fn missing_files() {
     pack_fails(folder.path(), "no.pack", &["cannot read no.pack", "No such file"]);
 }
 
+/// A board whose flash is read like memory: its packs are used where they lie.
+#[test]
+fn packs_for_mapped_flash_need_memory() {
+    let folder = folder();
+    let board = include_str!("../../../boards/portable/board.toml");
+    let mapped = format!("{board}\n[profile.mapped]\ngbs = 0.1\n");
+    std::fs::write(folder.path().join("mapped.toml"), mapped).unwrap();
+    let plan = |board: &str, pack: &str, budget: &str| {
+        let model = digits();
+        let args =
+            ["plan", model.to_str().unwrap(), "--board", board, "--exact", "--budget", budget];
+        eyelet_in(folder.path(), &[&args[..], &["-o", pack]].concat())
+    };
+    let planned = plan("mapped.toml", "mapped.pack", "16KiB").text();
+    assert!(planned.contains("of weights where they lie in the pack"), "{planned}");
+    plan("mapped.toml", "none.pack", "4KiB").fails(&["smallest feasible one is 12 KiB"]);
+    plan("portable", "read.pack", "1MiB").text();
+    for io in ["direct", "buffered"] {
+        let done = eyelet_in(folder.path(), &["run", "mapped.pack", "--io", io]);
+        if !done.err.contains("without direct I/O") {
+            done.fails(&["mapped.pack", "used where it lies", "give --io memory"]);
+        }
+    }
+    let digest = |pack: &str| {
+        let done = eyelet_in(folder.path(), &["run", pack, "--io", "memory", "--json"]);
+        done.json()["output_digest"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(digest("mapped.pack"), digest("read.pack"));
+    eyelet_in(folder.path(), &["check", "mapped.pack"]).text();
+    let inspected = eyelet_in(folder.path(), &["inspect", "mapped.pack"]).text();
+    assert!(inspected.contains("of weights where they lie in the pack"), "{inspected}");
+}
+
 #[test]
 fn not_an_onnx_file() {
     let folder = folder();

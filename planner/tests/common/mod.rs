@@ -137,8 +137,20 @@ impl Subject {
 
     /// Plans for these budgets, made together and checked.
     pub fn together(&self, budgets: &[u64], threads: u32, effort: Effort) -> Chosen {
+        self.chosen_by("joint", budgets, threads, effort)
+    }
+
+    /// The same by some strategy.
+    pub fn chosen_by(
+        &self,
+        strategy: &str,
+        budgets: &[u64],
+        threads: u32,
+        effort: Effort,
+    ) -> Chosen {
         let request = PackRequest::new(budgets.to_vec(), self.board.profile.clone(), threads);
-        let request = PackRequest { exact: true, effort, ..request };
+        let strategy = strategy.parse().unwrap();
+        let request = PackRequest { exact: true, strategy, effort, ..request };
         let chosen = choose(&self.network, &request).unwrap();
         for plan in chosen.made.iter().map(|made| &made.plan) {
             if let Err(violations) = check(&chosen.network, plan, chosen.weights_bytes) {
@@ -166,6 +178,15 @@ impl Subject {
     /// The smallest feasible budget, as the error names it.
     pub fn smallest(&self, threads: u32) -> u64 {
         match self.plan(1 << 12, threads) {
+            Err(PlanError::Budget { smallest, .. }) => smallest,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The same of plans that are made together.
+    pub fn smallest_together(&self, threads: u32) -> u64 {
+        let request = PackRequest::new(vec![0], self.board.profile.clone(), threads);
+        match choose(&self.network, &PackRequest { exact: true, ..request }) {
             Err(PlanError::Budget { smallest, .. }) => smallest,
             other => panic!("{other:?}"),
         }

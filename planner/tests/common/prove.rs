@@ -31,6 +31,7 @@ pub fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Fla
         threads: plan.threads,
         step_work: STEP_WORK,
         effort: Bounds::effort_for(0, 1),
+        mapped: subject.network.mapped.is_some(),
     };
     let skeleton = Skeleton::view(bytemuck::cast_slice(skeleton)).unwrap();
     let network = ProvenSkeleton::new(skeleton, subject.isa(), subject.weights_bytes).unwrap();

@@ -159,7 +159,8 @@ impl Records {
             version: VERSION,
             crc: 0,
             isa: self.isa as u32,
-            panel: self.isa.panel() as u32,
+            panel: self.isa.panel() as u16,
+            mapped: 0,
             file_bytes: weights_offset + self.weights,
             names_offset: weights_offset,
             names_bytes: 0,
@@ -168,7 +169,7 @@ impl Records {
             names_crc: 0,
             shapes: 1,
             plans: 1,
-            reserved: 0,
+            weights_crc: 0,
         };
         let entry = PlanEntry {
             budget: self.arena,

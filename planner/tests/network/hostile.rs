@@ -244,7 +244,8 @@ fn proofs_take_as_long_as_plans_are() {
         let network = ProvenSkeleton::new(skeleton, Isa::Portable, head.weights_bytes).unwrap();
         let proves = |effort: u64| {
             let (tables, threads) = (512 << 10, 1);
-            let bounds = Bounds { tables, arena, threads, step_work: STEP_WORK, effort };
+            let (step_work, mapped) = (STEP_WORK, false);
+            let bounds = Bounds { tables, arena, threads, step_work, effort, mapped };
             match Proven::new(&network, plan, bounds) {
                 Ok(_) => true,
                 Err(flaw) => {

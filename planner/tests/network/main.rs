@@ -6,6 +6,7 @@ mod end_to_end;
 mod ffi;
 mod flight;
 mod hostile;
+mod mapped;
 mod over;
 mod plans;
 mod rings;

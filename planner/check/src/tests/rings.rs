@@ -43,6 +43,7 @@ fn network(convolutions: u32) -> Network {
         names: (0..convolutions).map(|number| format!("conv{number}")).collect(),
         weights: (0..convolutions).map(|_| Weights::None).collect(),
         on_load: vec![0; convolutions as usize],
+        mapped: None,
         inputs: vec![port(0)],
         outputs: vec![port(convolutions)],
     }

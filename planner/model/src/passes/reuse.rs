@@ -38,8 +38,20 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
     }
     let outputs = drafts.outputs.into_iter().map(|port| records.port(port)).collect();
     let Records { buffers, tensors, .. } = records;
-    let on_load = vec![0; layers.len()];
-    Network { name, isa, buffers, tensors, layers, names, weights, on_load, inputs, outputs }
+    let (on_load, mapped) = (vec![0; layers.len()], None);
+    Network {
+        name,
+        isa,
+        buffers,
+        tensors,
+        layers,
+        names,
+        weights,
+        on_load,
+        mapped,
+        inputs,
+        outputs,
+    }
 }
 
 /// Records that have been numbered.

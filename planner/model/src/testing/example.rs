@@ -83,6 +83,7 @@ pub fn network(isa: Isa, rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) 
         names: Vec::new(),
         weights: Vec::new(),
         on_load: Vec::new(),
+        mapped: None,
         inputs: Vec::new(),
         outputs: Vec::new(),
     };

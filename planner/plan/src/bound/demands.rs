@@ -7,7 +7,7 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::profile::{Costs, Outside, Profile};
 use crate::steps::{least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::pack::{Layer, Method, OpKind, PAGE, Step, WinogradParams, params};
+use eyelet::pack::{Layer, Method, OpKind, PAGE, Region, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -47,15 +47,21 @@ pub(super) fn demands(
         let found: Vec<_> =
             algorithms(index, costs).into_iter().filter_map(|one| of.least(one)).collect();
         let least_ns = found.iter().map(|(ns, _)| *ns).reduce(f64::min);
-        let part = least_slice_bytes(network, index) as f64;
+        let part = in_arena(network, least_slice_bytes(network, index)) as f64;
         let most_free = found.iter().map(|(_, free)| *free).fold(part, f64::max);
         fits &= least_ns.is_some();
         compute.push(least_ns.unwrap_or(0.0));
-        weights.push(f64::from(layer.panels) * f64::from(layer.panel_bytes));
+        let all = u64::from(layer.panels) * u64::from(layer.panel_bytes);
+        weights.push(in_arena(network, all) as f64);
         most.push((most_free as u64).clamp(PAGE, LARGEST));
     }
     let most = of_loads(&most, &weights);
     Demands { bound, compute, weights, most, fits }
+}
+
+/// Bytes of the arena that weights take at least: none of a pack that lies in memory.
+fn in_arena(network: &Network, weights: u64) -> u64 {
+    if network.mapped.is_some() { 0 } else { weights }
 }
 
 /// A layer in a budget.
@@ -74,12 +80,15 @@ impl OfLayer<'_> {
     fn least(&self, algorithm: u32) -> Option<(f64, f64)> {
         let &Self { network, costs, threads, budget, bound, index } = self;
         let (layer, slides) = (&network.layers[index], bound.slides[index]);
-        let (panel, lines) = (f64::from(layer.panel_bytes), lines(network, index, slides));
+        let panel = in_arena(network, layer.panel_bytes.into()) as f64;
+        let lines = lines(network, index, slides);
         let rows = whole(network, index).rows / lines;
         let step = |lines: u32, count: u32| Step {
             count,
             method: Method::by(algorithm),
             rows: lines * rows,
+            // No weights come faster than those that stay.
+            weights_in: Region::Arena,
             ..whole(network, index)
         };
         let left = |lines: u32| match slides {
@@ -113,7 +122,7 @@ impl OfLayer<'_> {
             true => ns_by(lines, count, scratch, Some(nearness.best())),
             false => ns_by(lines, count, scratch, None),
         };
-        let part = least_slice_bytes(network, index) as f64;
+        let part = in_arena(network, least_slice_bytes(network, index)) as f64;
         let steps = steps::Layer {
             lines,
             tile,
@@ -163,7 +172,8 @@ pub(super) fn least_ns(
     let Demands { bound, compute, weights, most, .. } = demands;
     let held = |layer: usize| {
         let held = bound.held(layer, budget);
-        [held, (held - least_slice_bytes(network, layer) as f64).max(0.0)]
+        let slice = in_arena(network, least_slice_bytes(network, layer)) as f64;
+        [held, (held - slice).max(0.0)]
     };
     let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
     let read = bound.least_read(weights.iter().sum(), budget);

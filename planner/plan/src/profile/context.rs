@@ -23,13 +23,13 @@ impl Costs {
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
-            let Step { layer, method, count, rows, scratch_bytes, .. } = *step;
+            let Step { layer, method, count, rows, scratch_bytes, weights_in, .. } = *step;
             let method = match method {
                 // Wherever they begin.
                 Method::Chains { count, .. } => Method::Chains { first: 0, count },
                 method => method,
             };
-            let this = Some((layer, method, count, rows, scratch_bytes));
+            let this = Some((layer, method, count, rows, scratch_bytes, weights_in));
             if like != this {
                 (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
             }
@@ -125,6 +125,7 @@ mod tests {
             names: Vec::new(),
             weights: Vec::new(),
             on_load: Vec::new(),
+            mapped: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
         }

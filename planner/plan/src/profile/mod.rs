@@ -62,6 +62,9 @@ pub struct Profile {
     pub source: String,
     pub compute: Compute,
     pub storage: Storage,
+    /// Of a board whose storage the processor reads like memory: packs are used where they lie there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped: Option<Mapped>,
     /// Of a GPU with a memory of its own (staged): how what was read gets there. None where it computes in the memory
     /// that storage is read into (zero-copy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,21 @@ pub struct Profile {
     /// SwapNet's model of the same, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
+}
+
+/// Storage that the processor reads like memory, such as flash.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mapped {
+    /// Throughput with which all threads together read weights there.
+    pub gbs: f64,
+}
+
+impl Profile {
+    /// Whether weights that are used where they lie come slower than those in memory.
+    pub fn is_slower_mapped(&self, threads: u32) -> bool {
+        self.mapped.is_some_and(|mapped| mapped.gbs < self.compute.bandwidth_gbs(threads))
+    }
 }
 
 /// Copies from the host's memory to a GPU's, one after the other.
@@ -156,9 +174,13 @@ impl Profile {
         self.contention_ns_per_byte(true).min(self.contention_ns_per_byte(false))
     }
 
-    /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.
+    /// What computing loses to reading, where nothing was measured: as long as memory takes for the
+    /// bytes; or as long as copying them, where the only core copies from storage that it reads like
+    /// memory.
     fn contention(&self) -> Contention {
-        let ns = 1.0 / self.compute.memory_gbs;
+        let copied = self.mapped.filter(|_| self.threads == 1);
+        let gbs = copied.map_or(self.compute.memory_gbs, |mapped| mapped.gbs);
+        let ns = 1.0 / gbs;
         self.storage.contention.unwrap_or(Contention { llc_ns_per_byte: ns, dram_ns_per_byte: ns })
     }
 }

@@ -1,6 +1,6 @@
 //! Which numbers a profile may have.
 
-use super::{Compute, LlcReads, Profile, ProfileError, Reads, Storage, Transfer};
+use super::{Compute, LlcReads, Mapped, Profile, ProfileError, Reads, Storage, Transfer};
 use eyelet::kernels::Isa;
 use eyelet::storage::MAX_DEPTH;
 
@@ -57,6 +57,10 @@ impl Profile {
         must("multiprocessors", multiprocessors.into(), named, expected)?;
         validate_compute(&self.compute)?;
         validate_storage(&self.storage)?;
+        if let Some(Mapped { gbs }) = self.mapped {
+            RATES.holds("mapped.gbs", gbs)?;
+            must("mapped.gbs", gbs, !gpu, "left out with isa = \"cuda\"")?;
+        }
         if let Some(Transfer { latency_ns, gbs }) = self.transfer {
             RATES.holds("transfer.gbs", gbs)?;
             TIMES.holds("transfer.latency_ns", latency_ns as f64)?;

@@ -168,6 +168,7 @@ fn steps_of<'a>(
             row: piece.lines.start * member.width,
             rows: (piece.lines.end - piece.lines.start) * member.width,
             method: Method::by(network.on_load[member.layer]),
+            weights_in: network.region(member.layer),
             ..Step::default()
         }
     })

@@ -77,8 +77,9 @@ impl<'a> Prices<'a> {
     pub(super) fn new(network: &'a Network, costs: &'a Costs, threads: u32) -> Self {
         let layers = network.layers.len();
         let mut weights = vec![0];
-        for layer in &network.layers {
+        for (index, layer) in network.layers.iter().enumerate() {
             let bytes = u64::from(layer.panels) * u64::from(layer.panel_bytes);
+            let bytes = network.bytes_in_arena(index, bytes);
             weights.push(weights[weights.len() - 1] + bytes);
         }
         let (prices, shares, most_shared, least) = Default::default();
@@ -374,7 +375,8 @@ impl<'a> Prices<'a> {
         let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
         // Each makes as many lines as others before, nearly always.
         let records = steps * if anew { RECORDS_ANEW } else { 1 };
-        let tables = records * size_of::<StepRecord>() as u64;
+        let record = if network.mapped.is_some() { 0 } else { size_of::<StepRecord>() };
+        let tables = records * record as u64;
         let price = Price { bytes: kept + rings + most + tables, extra_ns };
         self.laid = Some(laid);
         self.prices.insert(key, price);
@@ -390,8 +392,9 @@ fn reads_anew(layers: &Range<usize>, aim: Aim) -> &'static [bool] {
     }
 }
 
-/// Pages of the weights of a step.
+/// Pages of the arena for the weights of a step.
 pub(super) fn slice_bytes(network: &Network, step: &Step) -> u64 {
     let weights = step_weights(network, step);
-    weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
+    let pages = weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE;
+    network.bytes_in_arena(step.layer as usize, pages)
 }

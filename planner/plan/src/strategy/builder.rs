@@ -39,7 +39,10 @@ impl<'a> PlanBuilder<'a> {
         let activations = ActivationLayout::new(request.network, groups);
         let costs = precomputed.costs.clone().sliding(request.network, &activations.sliding.rings);
         let layers = &request.network.layers;
-        let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
+        let bytes = |at: usize| {
+            let bytes = u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
+            request.network.bytes_in_arena(at, bytes)
+        };
         let groups: Vec<Option<usize>> =
             (0..layers.len()).map(|layer| activations.sliding.keeps(layer)).collect();
         let of_group = |group: &Option<usize>| {
@@ -187,6 +190,9 @@ impl<'a> PlanBuilder<'a> {
     /// Keeps loads of a design, of up to `capacity` bytes together.
     pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
         let network = self.request.network;
+        if network.is_any_in_place() {
+            return self.copy_slow(design, capacity);
+        }
         let slices = design.slices(network, &self.activations);
         let reads = &slices.reads;
         let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();

@@ -46,6 +46,9 @@ struct Candidate {
     network: Network,
     weights_bytes: u64,
     transformed: Vec<Option<Network>>,
+    /// On a board whose storage is read like memory, but slower: the same if steps use no weights
+    /// there, so that all are copied.
+    copied: Option<Box<Candidate>>,
     /// The size of the shared cache, if a budget is larger, and the same network for it.
     cache: Option<(u64, Option<Network>)>,
     /// No plans of this choice take less, in sum over the budgets.
@@ -86,6 +89,7 @@ fn choose_among(
     choices: Vec<Choice>,
     shared: &SharedWeights,
 ) -> Result<Chosen, PlanError> {
+    let network = &Network { mapped: request.mapped(network), ..network.clone() };
     let mut candidates: Vec<Candidate> = choices
         .into_iter()
         .map(|choice| Candidate::new(network.clone(), &choice, request, shared))
@@ -204,6 +208,12 @@ impl Candidate {
         request: &PackRequest,
         shared: &SharedWeights,
     ) -> Self {
+        let slower = request.profile.is_slower_mapped(request.threads);
+        let copied = (slower && network.is_any_in_place()).then(|| {
+            let mapped = Some(vec![false; network.layers.len()]);
+            let network = Network { mapped, ..network.clone() };
+            Box::new(Self::new(network, choice, request, shared))
+        });
         choice.apply(&mut network);
         let weights_bytes = shared.place(&mut network);
         let transformed = |budget: &u64| match request.strategy.transforms() {
@@ -215,7 +225,7 @@ impl Candidate {
         let bound = |budget: &u64| least_bound_ns(&request.of(&network, weights_bytes, *budget));
         let bound_ns = request.budgets.iter().map(bound).sum();
         let is_direct = choice.is_direct();
-        Self { weights_bytes, transformed, cache, network, bound_ns, is_direct }
+        Self { weights_bytes, transformed, copied, cache, network, bound_ns, is_direct }
     }
 
     /// Makes a plan for each budget without a search. If a budget has none, returns nothing, or
@@ -229,12 +239,30 @@ impl Candidate {
         for (budget, transformed) in request.budgets.iter().zip(&self.transformed) {
             let one = request.of(&self.network, self.weights_bytes, *budget);
             match begin(request.strategy, &one, transformed.as_ref(), request.delta)? {
-                Some(draft) => all.push(self.in_cache(request, *budget, draft)?),
+                Some(draft) => {
+                    let draft = self.in_cache(request, *budget, draft)?;
+                    all.push(self.or_copied(request, all.len(), draft)?);
+                }
                 None if refuse => return Err(refusal(&one)),
                 None => return Ok(None),
             }
         }
         Ok(Some(all))
+    }
+
+    /// The draft for a budget, or a faster one in which all weights are copied.
+    fn or_copied<'a>(
+        &'a self,
+        request: &'a PackRequest,
+        number: usize,
+        draft: Draft<'a>,
+    ) -> Result<Draft<'a>, PlanError> {
+        let Some(copied) = &self.copied else { return Ok(draft) };
+        let one = request.of(&copied.network, copied.weights_bytes, request.budgets[number]);
+        let transformed = copied.transformed[number].as_ref();
+        let other = begin(request.strategy, &one, transformed, request.delta)?;
+        let is_faster = |other: &Draft<'a>| other.predicted_ns() < draft.predicted_ns();
+        Ok(other.filter(is_faster).unwrap_or(draft))
     }
 
     /// The draft for a budget, or a clearly faster one for the size of the shared cache.

@@ -42,7 +42,9 @@ pub fn construct<'a>(
     let Construction { builders, best, keeps_all, .. } = construction;
     let best = best?;
     let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();
-    let faster = match plain.has_room() && !plain.is_optimal(&best.built) {
+    // Other strategies copy weights.
+    let copies = !request.network.is_any_in_place();
+    let faster = match copies && plain.has_room() && !plain.is_optimal(&best.built) {
         true => baseline_guard::faster(&plain, best.built.line.steady_ns, !keeps_all),
         false => None,
     };

@@ -1,6 +1,7 @@
 //! What [construction](super::construct) has found so far, and how it plans one way to slide: first
 //! with several shares of memory for residents, then with finer slices for the best share.
 
+use super::Request;
 use super::builder::PlanBuilder;
 use super::design::{Built, Design, Pins, SlicingTarget};
 use super::joint::Best;
@@ -130,6 +131,9 @@ impl<'a, 'b> Construction<'a, 'b> {
     /// Plans with several shares of memory for residents. Returns the best prediction, and whether
     /// some plan fits without everything at its lowest place.
     pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
+        if let Some(ns) = self.in_place(at, on_load) {
+            return (ns, true);
+        }
         let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
         if let Some((_, ns)) = self.consider(at, all) {
             return (ns, true);
@@ -179,6 +183,18 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
         }
         (least, has_room)
+    }
+
+    /// Plans with all weights used in a pack that lies in memory, if it does. Returns the prediction
+    /// where nothing is gained by weights that stay.
+    fn in_place(&mut self, at: usize, on_load: &[u32]) -> Option<u64> {
+        let Request { network, profile, threads, .. } = self.builders[at].request;
+        if !network.is_any_in_place() {
+            return None;
+        }
+        let all = Design::uniform(Cutting::LAYERS, on_load, Loading::Cyclic);
+        let (_, ns) = self.consider(at, all)?;
+        (!profile.is_slower_mapped(threads)).then_some(ns)
     }
 
     /// Plans with one share of memory for residents; returns the same as

@@ -93,6 +93,11 @@ impl PlanBuilder<'_> {
             let all = step(self.request.network.layers[layer].panels);
             return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
         }
+        if shapes.is_empty() && self.request.network.is_in_place(layer) {
+            let cutting = self.coarsest_cut(layer, free);
+            let all = step(self.request.network.layers[layer].panels);
+            return (cutting, self.costs.step_ns(&all) as f64);
+        }
         if shapes.is_empty() {
             let free = free.saturating_sub(self.precomputed.scratch[layer]) as f64;
             let limit = ((free / slices) as u64 / PAGE * PAGE).clamp(1, most);
@@ -102,6 +107,7 @@ impl PlanBuilder<'_> {
             let limit = u64::from(shape.count) * panel;
             // Weights start at a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
+            let weights = self.request.network.bytes_in_arena(layer, weights);
             if weights + shape.scratch.least > free || (limit > most && shape.count > 1) {
                 return None;
             }
@@ -240,9 +246,8 @@ impl PlanBuilder<'_> {
     /// The coarsest slices that fit in `bytes` next to the tables.
     pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
-        for (index, layer) in self.request.network.layers.iter().enumerate() {
+        for index in 0..self.request.network.layers.len() {
             let free = self.activations.free(index, bytes);
-            let panel = u64::from(layer.panel_bytes);
             let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
             if let Some(weights) = self.beside[index] {
                 design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
@@ -259,14 +264,23 @@ impl PlanBuilder<'_> {
                 }
                 design.step_algorithms[index] = without_room;
             }
-            let cuts = self.cuts(index);
-            let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
-            let limit = cut.map_or(panel, |cut| cut.weights);
-            let read = share(limit);
-            let scratch = free.saturating_sub(weights_bytes(limit) + PAGE).max(1);
-            design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
+            let cutting = self.coarsest_cut(index, free);
+            design.layers[index] = Cutting { read: share(cutting.slice), ..cutting };
         }
         design
+    }
+
+    /// The coarsest slices of a layer of which one fits in `free` bytes, by its own algorithm, with
+    /// the scratch that is left.
+    fn coarsest_cut(&self, layer: usize, free: u64) -> Cutting {
+        let network = self.request.network;
+        let cuts = self.cuts(layer);
+        let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
+        let panel = u64::from(network.layers[layer].panel_bytes);
+        let limit = cut.map_or(panel, |cut| cut.weights);
+        let weights = network.bytes_in_arena(layer, weights_bytes(limit) + PAGE);
+        let scratch = free.saturating_sub(weights).max(1);
+        Cutting { scratch, ..Cutting::equal(limit.max(1)) }
     }
 
     /// How a layer can be cut with its own algorithm, fewest slices first.
@@ -275,12 +289,13 @@ impl PlanBuilder<'_> {
         let all = self.precomputed.cuts[layer].get_or_init(|| {
             let record = &network.layers[layer];
             let (panels, panel) = (record.panels.max(1), u64::from(record.panel_bytes));
+            let in_arena = |weights: u64| network.bytes_in_arena(layer, weights_bytes(weights));
             let cut = |slices: u32| {
                 let count = panels.div_ceil(slices);
                 let step = step(network, layer, count, self.precomputed.own[layer]);
                 let scratch = panel_scratch_bytes(network, &step, threads);
                 let weights = u64::from(count) * panel;
-                Slicing { count, slices, weights, bytes: weights_bytes(weights) + scratch }
+                Slicing { count, slices, weights, bytes: in_arena(weights) + scratch }
             };
             let mut cuts = vec![cut(1)];
             while let Some(Slicing { count: count @ 2.., slices, .. }) = cuts.last().copied() {
@@ -288,16 +303,17 @@ impl PlanBuilder<'_> {
                 cuts.push(cut((slices + 1).max(panels.div_ceil(count - 1))));
             }
             // Then parts of a panel, each half as large as those before.
-            let scratch = cuts.last().map_or(0, |cut| cut.bytes - weights_bytes(cut.weights));
+            let scratch = cuts.last().map_or(0, |cut| cut.bytes - in_arena(cut.weights));
             let mut most = panel;
-            let own = self.precomputed.own[layer] == 0;
+            // They save nothing where weights are used in the pack.
+            let own = self.precomputed.own[layer] == 0 && !network.is_in_place(layer);
             while let Some(parts) = Parts::of(network, layer, most / 2).filter(|_| own) {
                 let (slices, weights) = (panels * parts.count, parts.bytes);
                 cuts.push(Slicing {
                     count: 1,
                     slices,
                     weights,
-                    bytes: weights_bytes(weights) + scratch,
+                    bytes: in_arena(weights) + scratch,
                 });
                 if parts.each == 1 {
                     break;

@@ -74,6 +74,12 @@ impl Strategy {
         self == Self::Joint
     }
 
+    /// For each of so many layers: whether steps use its weights where they lie, in a pack that lies
+    /// in memory. Published strategies copy all weights.
+    pub fn in_place(self, layers: usize) -> Vec<bool> {
+        vec![self == Self::Joint; layers]
+    }
+
     /// Whether all layers are to be computed by the algorithm with the least memory.
     pub fn computes_directly(self) -> bool {
         self == Self::Direct

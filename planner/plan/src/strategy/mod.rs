@@ -18,6 +18,7 @@ mod fit;
 mod flexnn;
 mod frugal;
 mod improve;
+mod in_place;
 mod joint;
 mod kind;
 pub mod on_load;

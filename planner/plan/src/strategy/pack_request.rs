@@ -45,6 +45,11 @@ impl PackRequest {
         Request { network, weights_bytes, budget, threads, profile, exact }
     }
 
+    /// [`Network::mapped`] for the board and the strategy.
+    pub fn mapped(&self, network: &Network) -> Option<Vec<bool>> {
+        self.profile.mapped.map(|_| self.strategy.in_place(network.layers.len()))
+    }
+
     /// Bytes of arena that the shared cache holds, if a budget is larger.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         let bytes = self.profile.llc_bytes() / PAGE * PAGE;
@@ -54,8 +59,9 @@ impl PackRequest {
 
     /// Whether residents are laid out for changes of budget.
     pub(super) fn lays_out(&self) -> bool {
-        // If loads are copied to a GPU's own memory, residents are read again.
-        let copies = self.profile.transfer.is_some();
+        // If loads are copied to a GPU's own memory, residents are read again, and so they are from
+        // storage that is read like memory.
+        let copies = self.profile.transfer.is_some() || self.profile.mapped.is_some();
         self.strategy.transforms() && self.budgets.len() > 1 && !copies
     }
 }

@@ -142,5 +142,6 @@ pub(super) fn step(network: &Network, layer: usize, count: u32, algorithm: u32) 
     let record = &network.layers[layer];
     let rows = network.tensors[record.output as usize].rows() as u32;
     let count = count.min(record.panels);
-    Step { layer: layer as u32, rows, count, method: Method::by(algorithm), ..Step::default() }
+    let (method, weights_in) = (Method::by(algorithm), network.region(layer));
+    Step { layer: layer as u32, rows, count, method, weights_in, ..Step::default() }
 }

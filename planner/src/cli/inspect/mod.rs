@@ -58,7 +58,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         version: pack.header.version,
         isa: pack.isa.name(),
         device: Device::of(pack.isa),
-        panel: pack.header.panel,
+        panel: pack.header.panel.into(),
         weights_bytes: pack.header.weights_bytes,
         one,
         shapes,

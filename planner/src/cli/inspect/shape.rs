@@ -4,7 +4,7 @@ use super::Args;
 use crate::cli::Error;
 use crate::cli::forecast::Forecast;
 use crate::cli::output::{milliseconds, shape};
-use crate::cli::pack_file::{PackFile, shape_of, strategy};
+use crate::cli::pack_file::{PackFile, planner_types, shape_of, strategy};
 use crate::cli::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
@@ -51,6 +51,9 @@ struct PlanReport {
     loads: usize,
     resident_loads: usize,
     resident_bytes: u64,
+    /// Bytes of weights that steps use where they lie in the pack, of one that lies in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_place_bytes: Option<u64>,
     /// Bytes of the arena that weights are ever in.
     weight_buffer_bytes: u64,
     bytes_read_per_inference: u64,
@@ -119,6 +122,7 @@ fn plan_report(
         loads: plan.loads.len(),
         resident_loads: plan.resident.len(),
         resident_bytes: plan.resident.iter().map(|load| u64::from(load.bytes)).sum(),
+        in_place_bytes: None,
         weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads.iter())),
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
@@ -213,7 +217,14 @@ impl ShapeReport {
             let (plan, tables) = (proven.plan(), pack.tables(entry));
             let report = plan_report(pack.isa, (&skeleton, names), plan, entry, tables);
             let forecasts = Forecast::by_all(&args.profile, &args.pack, pack, entry)?;
-            plans.push(PlanReport { forecasts, ..report });
+            let in_place_bytes = match pack.header.mapped {
+                0 => None,
+                _ => {
+                    let (network, plan) = planner_types(pack, &proven, entry)?;
+                    Some(plan.in_place_bytes(&network))
+                }
+            };
+            plans.push(PlanReport { forecasts, in_place_bytes, ..report });
         }
         let port = |port: &Port| PortReport {
             name: skeleton.text(port.name).to_owned(),
@@ -324,6 +335,10 @@ impl ShapeReport {
             )?;
         }
         for plan in self.plans.iter() {
+            let budget = size::human(plan.budget_bytes);
+            if let Some(bytes) = plan.in_place_bytes.map(size::human) {
+                writeln!(f, "{budget:>10} uses {bytes} of weights where they lie in the pack")?;
+            }
             for forecast in &plan.forecasts {
                 writeln!(f, "{:>10} takes {forecast}", size::human(plan.budget_bytes))?;
             }

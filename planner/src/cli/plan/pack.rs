@@ -81,6 +81,7 @@ pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Netwo
         network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
     weights::encode(&mut network, request.weights);
+    network.mapped = request.mapped(&network);
     Ok(network)
 }
 
@@ -225,6 +226,7 @@ fn prove(
         tables_bytes: plan.tables,
         peak_activation_bytes: proof.peak_activation_bytes,
         resident_bytes: plan.resident_bytes(),
+        in_place_bytes: network.mapped.is_some().then(|| plan.in_place_bytes(network)),
         weight_buffer_bytes: plan.weight_buffer_bytes(),
         bytes_read_per_inference: plan.bytes_per_inference(),
         steps: plan.steps.len(),

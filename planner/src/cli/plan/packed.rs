@@ -118,6 +118,9 @@ pub struct Planned {
     pub(super) tables_bytes: u64,
     pub(super) peak_activation_bytes: u64,
     pub(super) resident_bytes: u64,
+    /// Bytes of weights that steps use where they lie in the pack, of one that lies in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) in_place_bytes: Option<u64>,
     /// Bytes of the arena that weights are ever in.
     pub(super) weight_buffer_bytes: u64,
     pub bytes_read_per_inference: u64,
@@ -328,6 +331,15 @@ impl Packed {
                 f,
                 "\nthe plans compute some layers by different algorithms: their outputs differ by up to 1e-4 of the \
                  largest magnitude; with --exact all plans give the same bits"
+            )?;
+        }
+        for plan in &self.plans {
+            let Some(bytes) = plan.in_place_bytes else { continue };
+            writeln!(
+                f,
+                "{:>10} uses {} of weights where they lie in the pack",
+                size::human(plan.budget_bytes),
+                size::human(bytes)
             )?;
         }
         if self.device == Device::Cuda {

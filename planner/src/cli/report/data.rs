@@ -3,7 +3,7 @@
 
 use super::super::describe;
 use super::super::output::milliseconds;
-use eyelet::pack::{NONE, PAGE};
+use eyelet::pack::{NONE, PAGE, Region};
 use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
@@ -88,7 +88,9 @@ impl Curve {
         let own = plans.first().and_then(|(_, plan)| plan.strategy.parse().ok());
         let own: Strategy = own.unwrap_or_default();
         let plan = |strategy: Strategy, budget: u64| {
-            let request = Request { budget, ..*request };
+            let mapped = network.mapped.as_ref().map(|layers| strategy.in_place(layers.len()));
+            let network = &Network { mapped, ..network.clone() };
+            let request = Request { network, budget, ..*request };
             strategy::make(strategy, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
@@ -261,7 +263,7 @@ fn layer_resident(network: &Network, plan: &plan::Plan) -> Vec<u64> {
         let weights = plan::step_weights(network, step);
         let stays = plan.resident.iter().any(|load| {
             let range = load.address..load.address + u64::from(load.bytes);
-            range.contains(&step.weights)
+            step.weights_in == Region::Arena && range.contains(&step.weights)
         });
         // Rows of a layer that are computed apart share their weights.
         if stays && step.row == 0 {

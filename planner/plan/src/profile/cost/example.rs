@@ -33,6 +33,7 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
         names: vec!["layer".into()],
         weights: vec![],
         on_load: vec![0],
+        mapped: None,
         inputs: vec![],
         outputs: vec![],
     }

@@ -8,7 +8,7 @@ use crate::profile::Compute;
 use crate::profile::launch::Launches;
 use eyelet::kernels::Isa;
 use eyelet::ops;
-use eyelet::pack::{Encoding, Layer, OpKind, Step};
+use eyelet::pack::{Encoding, Layer, OpKind, Region, Step};
 use eyelet_model::network::Network;
 
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
@@ -41,8 +41,10 @@ pub(super) struct LayerCost {
     group: u32,
     /// Reading the weights of a panel from memory,
     panel_memory_ns: f64,
-    /// and from the cache that all processors share.
+    /// from the cache that all processors share,
     panel_near_ns: f64,
+    /// and where they lie in a pack that the processor reads like memory.
+    panel_mapped_ns: f64,
     /// Having a byte of scratch in a thread's cache, where others have been meanwhile: about half of them.
     scratch_ns: f64,
     /// Blocks of rows in a row: for each a panel has products of its own,
@@ -55,6 +57,7 @@ pub(super) struct LayerCost {
     /// else from where it was stored or made,
     again_memory_ns: f64,
     again_near_ns: f64,
+    again_mapped_ns: f64,
     /// but for so many.
     first_blocks: f64,
     /// Reading and writing a row of products with a panel, once for each portion of the channels but one,
@@ -287,7 +290,17 @@ impl LayerCost {
         Some(cost)
     }
 
-    /// `near`: weights are in the cache that all share; otherwise in memory.
+    /// The same where weights are used in a pack, of which so many bytes come in a nanosecond, if not
+    /// from memory.
+    pub(super) fn with_mapped(mut self, layer: &Layer, gbs: f64) -> Self {
+        self.panel_mapped_ns = self.panel_memory_ns.max(f64::from(layer.panel_bytes) / gbs);
+        // What is stored is read again from where it was, unless a cache holds it.
+        let again = self.first_blocks > 0.0 && self.again_memory_ns >= self.panel_memory_ns;
+        self.again_mapped_ns = if again { self.panel_mapped_ns } else { self.again_memory_ns };
+        self
+    }
+
+    /// `near`: weights that lie in the arena are in the cache that all share; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
         let (cut, used) = self.blocks.within(step, self.group);
         (self.ns_by(step, cut, overhead_ns, near) + used * self.scratch_ns).round() as u64
@@ -335,9 +348,10 @@ impl LayerCost {
         let again = if fits_llc { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
         let near_ns = if fits_llc { reads * self.near_block_ns } else { 0.0 };
         let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
-        let (stored_ns, again_ns) = match near {
-            true => (self.panel_near_ns, self.again_near_ns),
-            false => (self.panel_memory_ns, self.again_memory_ns),
+        let (stored_ns, again_ns) = match (step.weights_in, near) {
+            (Region::Mapped, _) => (self.panel_mapped_ns, self.again_mapped_ns),
+            (Region::Arena, true) => (self.panel_near_ns, self.again_near_ns),
+            (Region::Arena, false) => (self.panel_memory_ns, self.again_memory_ns),
         };
         let share = if step.chains() == 0 { 1.0 } else { f64::from(step.chains()) / self.chains };
         // What is made anew is what was read for the band before.

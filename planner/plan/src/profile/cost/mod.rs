@@ -47,7 +47,11 @@ impl Costs {
         let all = |algorithm: u32| {
             let layers = network.layers.iter();
             let (compute, parts) = (&profile.compute, profile.multiprocessors);
-            layers.map(move |l| LayerCost::new(network, l, algorithm, compute, parts, threads))
+            let gbs = profile.mapped.map_or(f64::INFINITY, |mapped| mapped.gbs);
+            layers.map(move |l| {
+                let cost = LayerCost::new(network, l, algorithm, compute, parts, threads)?;
+                Some(cost.with_mapped(l, gbs))
+            })
         };
         let layers = all(0).map(Option::unwrap_or_default).collect();
         let transformed = TILES.map(|tile| all(tile as u32).collect());

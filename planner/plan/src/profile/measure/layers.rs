@@ -43,6 +43,7 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
         names: vec!["layer".into()],
         weights: Vec::new(),
         on_load: vec![0],
+        mapped: None,
         inputs: Vec::new(),
         outputs: Vec::new(),
     }

@@ -67,6 +67,7 @@ pub fn measure(
         ),
         compute,
         storage,
+        mapped: None,
         transfer: None,
         delays: Some(delays),
     };

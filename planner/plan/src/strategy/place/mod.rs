@@ -219,6 +219,7 @@ impl<'a> SlicedNetwork<'a> {
             if let Some(read) = *read {
                 let start = step_weights(network, step).start;
                 step.weights = address_of[read] + start - reads[read].offset;
+                debug_assert_eq!(step.weights_in, pack::Region::Arena);
             }
         }
         match loading {
