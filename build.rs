@@ -1,7 +1,9 @@
 //! Compiles the kernels of `kernels/`: those in C for the processor that is built for
 //! (`build/cpu.rs`), and with the features `cuda` and `cuda-linked` those for GPUs
-//! (`build/cuda.rs`).
+//! (`build/cuda.rs`). Turns the board that is built for into constants (`build/board.rs`).
 
+#[path = "build/board.rs"]
+mod board;
 #[path = "build/cpu.rs"]
 mod cpu;
 #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
@@ -40,7 +42,9 @@ fn main() {
     for header in HEADERS {
         println!("cargo::rerun-if-changed={header}");
     }
-    cpu::build();
+    let board = board::build();
+    let cores = board.and_then(|board| board.cores);
+    cpu::build(cores.and_then(|cores| cores.pipeline).as_deref());
     #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     cuda::build();
 }

@@ -5,7 +5,8 @@
 //! `eyelet_neon` configuration flags.
 //!
 //! `EYELET_CORE=in-order` or `out-of-order` says how the processor works for which it is built,
-//! where kernels differ by that and nobody can be asked at run time: without Linux.
+//! where kernels differ by that and nobody can be asked at run time: without Linux. The board of
+//! `EYELET_BOARD` may say it, too.
 
 use std::env;
 use std::path::Path;
@@ -57,7 +58,8 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/widen-neon.c", flags: NEON },
 ];
 
-pub fn build() {
+/// Compiles kernels. `pipeline` is how the board's cores work, where its description says so.
+pub fn build(pipeline: Option<&str>) {
     println!("cargo::rustc-check-cfg=cfg(eyelet_x86)");
     println!("cargo::rustc-check-cfg=cfg(eyelet_neon)");
     println!("cargo::rustc-check-cfg=cfg(eyelet_core, values(\"in-order\", \"out-of-order\"))");
@@ -66,7 +68,11 @@ pub fn build() {
         Ok(core @ ("in-order" | "out-of-order")) => {
             println!("cargo::rustc-cfg=eyelet_core={core:?}")
         }
-        Ok("") | Err(env::VarError::NotPresent) => (),
+        Ok("") | Err(env::VarError::NotPresent) => {
+            if let Some(core) = pipeline {
+                println!("cargo::rustc-cfg=eyelet_core={core:?}");
+            }
+        }
         other => panic!("EYELET_CORE is in-order or out-of-order, not {other:?}"),
     }
     let var = |name: &str| env::var(name).unwrap_or_default();

@@ -19,6 +19,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `board` | the board that is built for, as constants: only with `EYELET_BOARD` |
 //! | `ffi` | the C interface |
 //! | [`executor`] | opens packs and runs plans |
 //! | [`arena`] | the memory, and which bytes of it each side of the executor may touch |
@@ -44,6 +45,8 @@ extern crate std;
 pub struct Readme;
 
 pub mod arena;
+#[cfg(eyelet_board)]
+pub mod board;
 pub mod device;
 pub mod executor;
 #[doc(hidden)]

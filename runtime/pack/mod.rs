@@ -10,6 +10,7 @@
 mod flaw;
 mod isa;
 pub mod layers;
+mod needs;
 pub mod operators;
 pub mod places;
 pub mod plans;
@@ -24,6 +25,7 @@ pub use flaw::Flaw;
 pub(crate) use flaw::flaw;
 pub use isa::Isa;
 pub use layers::*;
+pub use needs::{Needs, PlanNeeds, needs};
 pub use operators::*;
 pub use places::*;
 pub use plans::*;

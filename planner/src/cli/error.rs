@@ -45,8 +45,8 @@ pub enum Error {
     Pass { path: PathBuf, source: PassError },
     #[error(transparent)]
     Board(#[from] BoardError),
-    #[error("{}{source}", named_profile(path, source))]
-    Profile { path: PathBuf, source: ProfileError },
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     #[error(
         "{}: the profile is for {profile}, and {other} {isa}; measure or choose another profile, or leave one of the two \
          out", path.display()
@@ -56,6 +56,14 @@ pub enum Error {
         "{threads} threads are asked for, and the GPU of {board} computes in one stream: leave out --threads"
     )]
     ThreadsOfGpu { threads: u32, board: String },
+    #[error(
+        "the budget of {} is more than the board {board} gives a network, {}: give at most that, or give the regions \
+         working and kept of its board.toml more", size::exact(*budget), size::exact(*bytes)
+    )]
+    BudgetOfBoard { budget: u64, board: String, bytes: u64 },
+    /// A command line that makes no sense, for a reason that the options alone do not show.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
     #[error(transparent)]
     Measure(#[from] MeasureError),
     #[error(
@@ -227,13 +235,6 @@ fn named(path: &std::path::Path, source: &ImportError) -> String {
         | ImportError::Darknet(DarknetError::Open { .. } | DarknetError::Weights { .. }) => {
             String::new()
         }
-        _ => format!("{}: ", path.display()),
-    }
-}
-
-fn named_profile(path: &std::path::Path, source: &ProfileError) -> String {
-    match source {
-        ProfileError::Read { .. } => String::new(),
         _ => format!("{}: ", path.display()),
     }
 }

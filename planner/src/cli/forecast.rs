@@ -28,8 +28,7 @@ pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, E
         let threads = host.profile.threads;
         return Ok(Profile { threads, ..Board::load(&name)?.profile });
     };
-    let profile =
-        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
+    let profile = Profile::load(path)?;
     match profile.isa == isa {
         true => Ok(profile),
         false => Err(Error::ProfileOfOther {

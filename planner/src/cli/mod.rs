@@ -6,6 +6,7 @@
 //! stdout, too.
 
 mod alloc;
+mod boards;
 mod check;
 mod chunks;
 mod completions;
@@ -32,7 +33,8 @@ mod target;
 mod taskgen;
 mod zoo;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use error::Error;
 use eyelet_planner::leftovers;
 use output::Output;
@@ -106,6 +108,7 @@ pub fn main() -> ExitCode {
         Err(Error::Print(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
+        Err(Error::Usage(error)) => error.exit(),
         Err(error) => {
             let text = format_args!("eyelet: error: {error}\n");
             // Nobody reads it if that fails.
@@ -117,10 +120,20 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Something without which a verb's command line makes no sense, as clap says it.
+fn lacks(verb: &str, what: &str) -> Error {
+    let mut command = Command::command();
+    command.build();
+    let text = format!("the following required arguments were not provided:\n  {what}");
+    match command.find_subcommand_mut(verb) {
+        Some(verb) => verb.error(ErrorKind::MissingRequiredArgument, text).into(),
+        None => command.error(ErrorKind::MissingRequiredArgument, text).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

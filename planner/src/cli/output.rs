@@ -1,6 +1,8 @@
 //! Where reports go.
 
 use super::{Error, printable};
+use eyelet_planner::board::BoardError;
+use eyelet_planner::profile::ProfileError;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
@@ -34,8 +36,8 @@ impl Output {
         written.and_then(|()| stdout.flush()).map_err(Error::Print)
     }
 
-    /// Prints, with `--json`, all that stands between a model and a pack, or where a task set is wrong, if that
-    /// is the error.
+    /// Prints, with `--json`, all that stands between a model and a pack, or where a task set, a board or a profile is
+    /// wrong, if that is the error.
     pub fn blockers(self, error: &Error) -> Result<(), Error> {
         let blocked = match error {
             Error::Import { source, .. } => serde_json::json!({
@@ -49,6 +51,15 @@ impl Output {
                 "key": wrong.key,
                 "reason": wrong.reason.to_string(),
             }),
+            Error::Board(BoardError::File(wrong)) | Error::Profile(ProfileError::File(wrong)) => {
+                serde_json::json!({
+                    "error": error.to_string(),
+                    "file": wrong.file,
+                    "line": wrong.line,
+                    "key": wrong.key,
+                    "reason": wrong.reason,
+                })
+            }
             _ => return Ok(()),
         };
         if !self.json {

@@ -22,7 +22,8 @@ pub const DEFAULT_THREADS: u32 = 4;
 #[derive(Debug, clap::Args)]
 pub struct Target {
     /// Where the pack will run: a board's name or the path of a board.toml [default: this machine,
-    /// or the board that the environment variable EYELET_HOST_BOARD names].
+    /// or the board that the environment variable EYELET_HOST_BOARD names]. `eyelet plan --board list` prints the
+    /// boards that come with eyelet.
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
     /// What of the board computes [default: cpu, or cuda where the board has no other].
@@ -67,16 +68,40 @@ impl Target {
         Ok((profile, threads))
     }
 
+    /// Whether the boards that come with eyelet are asked for, and no plan.
+    pub fn lists_boards(&self) -> bool {
+        self.board.as_deref() == Some("list")
+    }
+
+    /// The board of the option, or the one that stands for this machine; none where a profile is enough.
+    fn board(&self) -> Result<Option<Board>, Error> {
+        match (&self.board, &self.profile) {
+            (Some(name), _) => Ok(Some(Board::load(name)?)),
+            (None, None) => Ok(Some(board::host()?)),
+            (None, Some(_)) => Ok(None),
+        }
+    }
+
+    /// The budgets that are given, or the memory that the board gives a network where none is. None may exceed that.
+    pub fn budgets(&self, mut given: Vec<u64>) -> Result<Vec<u64>, Error> {
+        let Some(board) = self.board()? else { return Ok(given) };
+        let Some(bytes) = board.described.arena_bytes() else { return Ok(given) };
+        if let Some(&budget) = given.iter().find(|budget| **budget > bytes) {
+            return Err(Error::BudgetOfBoard { budget, board: board.name().to_owned(), bytes });
+        }
+        if given.is_empty() {
+            given.push(bytes);
+        }
+        Ok(given)
+    }
+
     fn profile(&self) -> Result<Profile, Error> {
         let given = match &self.profile {
-            Some(path) => Some(
-                Profile::load(path)
-                    .map_err(|source| Error::Profile { path: path.clone(), source })?,
-            ),
+            Some(path) => Some(Profile::load(path)?),
             None => None,
         };
-        let board = match (&self.board, &given) {
-            (Some(name), _) => Board::load(name)?,
+        let board = match (self.board()?, &given) {
+            (Some(board), _) => board,
             (None, None) => board::host()?,
             // A profile is enough.
             (None, Some(profile)) => {

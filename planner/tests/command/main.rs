@@ -1,6 +1,7 @@
 //! Tests of the command: what it prints, writes, refuses and takes.
 
 mod alloc;
+mod boards;
 mod cli;
 #[path = "../common/mod.rs"]
 mod common;

@@ -2,8 +2,9 @@
 //! written once.
 
 use super::{Board, BoardError, Gpu, Memory};
-use crate::profile::Profile;
+use crate::profile::{Profile, Unfit};
 use eyelet::kernels::Isa;
+use eyelet_board::Document;
 use serde::Deserialize;
 
 /// `[gpu]` of a board's description.
@@ -21,57 +22,48 @@ struct GpuTable {
 
 impl Board {
     /// A board from its description. What board and profile have in common stands at the top only.
-    pub(super) fn parse(name: &str, text: &str) -> Result<Self, BoardError> {
-        let toml = |error| BoardError::Toml { name: name.to_owned(), error };
-        let field = |field, expected| BoardError::Field { name: name.to_owned(), field, expected };
-        let mut table: toml::Table = text.parse().map_err(toml)?;
-        let description = match table.remove("description") {
-            Some(toml::Value::String(text)) => text,
-            _ => return Err(field("description", "a string")),
-        };
-        let largest = eyelet::pack::PAGE;
-        let page = match table.remove("page") {
-            Some(toml::Value::Integer(page)) => page,
-            _ => return Err(field("page", "an integer")),
-        };
-        if page <= 0 || page as u64 > largest || !(page as u64).is_power_of_two() {
-            return Err(BoardError::Page { name: name.to_owned(), page, largest });
+    pub(super) fn parse(file: &str, text: &str) -> Result<Self, BoardError> {
+        let document = Document::parse(file, text)?;
+        let odd = |error: toml::de::Error| document.fault("", error.message().to_owned());
+        let mut table: toml::Table = text.parse().map_err(odd)?;
+        // What the description says beside costs was read with the document.
+        for key in ["description", "page", "cores", "clock", "storage", "memory"] {
+            table.remove(key);
         }
         let gpu = match table.remove("gpu") {
-            Some(toml::Value::Table(gpu)) => Some(GpuTable::deserialize(gpu).map_err(toml)?),
-            Some(_) => return Err(field("gpu", "a table")),
+            Some(gpu) => Some(GpuTable::deserialize(gpu).map_err(odd)?),
             None => None,
         };
-        let own = match (table.remove("profile"), &gpu) {
-            (Some(toml::Value::Table(profile)), _) => Some(profile),
-            (None, Some(_)) => None,
-            _ => return Err(field("profile", "a table")),
+        let own = match table.remove("profile") {
+            Some(toml::Value::Table(profile)) => Some(profile),
+            _ => None,
         };
-        let profile = |mut profile: toml::Table, more: toml::Table| {
-            // Whatever else there is the profile knows, or refuses.
+        let profile = |key: &str, mut profile: toml::Table, more: toml::Table| {
             profile.extend(more);
-            let profile: Profile = profile.try_into().map_err(toml)?;
-            let valid = profile.validate();
-            valid.map_err(|error| BoardError::Profile { name: name.to_owned(), error })?;
+            let profile: Profile =
+                profile.try_into().map_err(|error| document.fault(key, error.to_string()))?;
+            let fault = |unfit: Unfit| {
+                let key = match unfit.field.as_str() {
+                    top @ ("threads" | "multiprocessors") => top.to_owned(),
+                    field => format!("{key}.{field}"),
+                };
+                document.fault(&key, unfit.reason())
+            };
+            profile.validate().map_err(fault)?;
             Ok(profile)
         };
         let storage = own.as_ref().and_then(|own| own.get("storage").cloned());
         let gpu = match gpu {
-            Some(gpu) => Some(gpu.finish(name, &table, storage, profile)?),
+            Some(gpu) => Some(gpu.finish(&document, &table, storage, profile)?),
             None => None,
         };
         let profile = match (own, &gpu) {
-            (Some(own), _) => profile(own, table)?,
-            (None, Some(gpu)) => {
-                if let Some((key, value)) = table.iter().find(|(key, _)| *key != "name") {
-                    let (name, found) = (name.to_owned(), format!("{key} = {value}"));
-                    return Err(BoardError::Processor { name, found });
-                }
-                gpu.profile.clone()
-            }
-            (None, None) => return Err(field("profile", "a table")),
+            (Some(own), _) => profile("profile", own, table)?,
+            (None, Some(gpu)) => gpu.profile.clone(),
+            // The document would not have been one.
+            (None, None) => return Err(document.fault("profile", "it is missing").into()),
         };
-        Ok(Self { description, page: page as u64, profile, gpu })
+        Ok(Self { described: document.board().clone(), profile, gpu })
     }
 }
 
@@ -79,23 +71,12 @@ impl GpuTable {
     /// A GPU from its table, and what stands at the top of the board's; its storage is the board's, if that has one.
     fn finish(
         self,
-        name: &str,
+        document: &Document,
         top: &toml::Table,
         storage: Option<toml::Value>,
-        profile: impl Fn(toml::Table, toml::Table) -> Result<Profile, BoardError>,
+        profile: impl Fn(&str, toml::Table, toml::Table) -> Result<Profile, BoardError>,
     ) -> Result<Gpu, BoardError> {
         let Self { arch, multiprocessors, memory, ptx, profile: mut own, staged } = self;
-        let wrong = |field, found: &str, expected| {
-            let (name, found) = (name.to_owned(), found.to_owned());
-            Err(BoardError::Gpu { name, field, found, expected })
-        };
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        if !arch.strip_prefix("sm_").is_some_and(digits) {
-            return wrong("arch", &arch, "like sm_53");
-        }
-        if !ptx.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor)) {
-            return wrong("ptx", &ptx, "like 6.5");
-        }
         let mut more = toml::Table::new();
         if let Some(board) = top.get("name") {
             more.insert("name".to_owned(), board.clone());
@@ -107,19 +88,29 @@ impl GpuTable {
             own.entry("storage").or_insert(storage);
         }
         let staged = staged.map(|different| merged(own.clone(), different));
-        let first = profile(own, more.clone())?;
-        let second = staged.map(|own| profile(own, more)).transpose()?;
+        let first = profile("gpu.profile", own, more.clone())?;
+        let second = staged.map(|own| profile("gpu.staged", own, more)).transpose()?;
         if second.is_some() && first.transfer.is_some() {
-            return Err(BoardError::Staged { name: name.to_owned() });
+            let reason = "[gpu.profile] has costs of copies, and there is [gpu.staged], which is what differs from \
+                          costs without copies: leave out one of them";
+            return Err(document.fault("gpu.staged", reason).into());
         }
-        let transfer = |memory| BoardError::Transfer { name: name.to_owned(), memory };
+        let transfer = |memory: Memory, key: &str| {
+            let with = if memory == Memory::Staged { "without" } else { "with" };
+            let reason = format!(
+                "costs of {} {with} a transfer table: copies have a cost if, and only if, memory is staged \
+                 ([gpu.profile.transfer], or [gpu.staged.transfer] of a GPU that can do with both)",
+                memory.name()
+            );
+            BoardError::from(document.fault(key, reason))
+        };
         if second.as_ref().is_some_and(|second| second.transfer.is_none()) {
-            return Err(transfer(Memory::Staged));
+            return Err(transfer(Memory::Staged, "gpu.staged"));
         }
         let (profile, other) = match (Memory::of(&first) == Some(memory), second) {
             (true, second) => (first, second),
             (false, Some(second)) => (second, Some(first)),
-            (false, None) => return Err(transfer(memory)),
+            (false, None) => return Err(transfer(memory, "gpu.memory")),
         };
         Ok(Gpu { arch, ptx, memory, profile, other })
     }
@@ -141,49 +132,52 @@ fn merged(mut table: toml::Table, different: toml::Table) -> toml::Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::KNOWN;
     use super::*;
+    use eyelet_board::Source;
+
+    /// Refuses a known board with a change: with a part of the error.
+    fn wrong(board: &str, from: &str, to: &str, says: &str) {
+        let text = Source::find(board).unwrap().text;
+        assert!(text.contains(from), "{board}: {from}");
+        let error = Board::parse("x", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(matches!(error, BoardError::File(_)), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
 
     #[test]
     fn what_is_wrong_is_said() {
         let error = Board::load("jetson-nona").unwrap_err().to_string();
         assert!(error.contains("jetson-nona") && error.contains("jetson-nano,"), "{error}");
-        let text = KNOWN[4].1;
-        let wrong = |from: &str, to: &str, says: &str| {
-            let error = Board::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        };
-        wrong("page = 4096", "page = 4095", "page is 4095");
-        wrong("page = 4096", "", "page is missing");
-        wrong("threads = 4", "threads = 0", "threads is 0");
-        wrong("isa = \"neon\"", "isa = \"vax\"", "vax");
-        wrong("threads = 4", "threads = 4\nheads = 4", "heads");
-        wrong("[profile]", "[profile", "not as it should be");
-        wrong("sm_53", "maxwell", "gpu.arch is `maxwell`; it must be like sm_53");
-        wrong("\"6.5\"", "\"six\"", "gpu.ptx is `six`");
-        wrong("[gpu.staged.transfer]", "[gpu.staged.delays]", "delays");
-        wrong("[gpu.staged]", "[gpu.stages]", "stages");
-        wrong("cache_bytes = 262_144", "cash_bytes = 1", "cash_bytes");
+        let nano = |from: &str, to: &str, says: &str| wrong("jetson-nano", from, to, says);
+        nano("threads = 4", "threads = 0", "threads: it is 0");
+        nano("isa = \"neon\"", "isa = \"vax\"", "isa: it is `vax`");
+        nano("threads = 4", "threads = 4\nheads = 4", "x:12: heads: there is no such key");
+        nano("sm_53", "maxwell", "gpu.arch: it is `maxwell`; it must be like sm_53");
+        nano("\"6.5\"", "\"six\"", "gpu.ptx: it is `six`");
+        nano(
+            "[gpu.staged.transfer]",
+            "[gpu.staged.delays]",
+            "gpu.staged.delays.latency_ns: there is no such key",
+        );
+        nano("[gpu.staged]", "[gpu.stages]", "gpu.stages");
+        nano("cache_bytes = 262_144", "cash_bytes = 1", "gpu.staged.compute.cash_bytes");
         let transfer = "[gpu.staged.transfer]\nlatency_ns = 25_000\ngbs = 5.4";
-        wrong(transfer, "", "costs of staged without a transfer table");
+        nano(transfer, "", "gpu.staged: costs of staged without a transfer table");
         let both =
             "[gpu.profile.transfer]\nlatency_ns = 25_000\ngbs = 5.4\n\n[gpu.staged.transfer]";
-        wrong("[gpu.staged.transfer]", both, "leave out one of them");
-        wrong("memory = \"zero-copy\"", "memory = \"managed\"", "managed");
-        wrong("multiprocessors = 1", "multiprocessors = 0", "multiprocessors is 0");
-        wrong("memory = ", "vram = ", "vram");
-        let text = KNOWN[9].1;
-        let wrong = |from: &str, to: &str, says: &str| {
-            let error = Board::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        };
-        wrong(
-            "memory = \"staged\"",
-            "memory = \"zero-copy\"",
-            "costs of zero-copy with a transfer table",
-        );
-        wrong("page = 4096", "page = 4096\nthreads = 4", "`threads = 4` is of a processor");
-        wrong("gbs = 51.2", "gbs = 0.0", "transfer.gbs is 0");
-        wrong("[gpu.profile.storage]", "[gpu.storage]", "storage");
+        nano("[gpu.staged.transfer]", both, "leave out one of them");
+        nano("memory = \"zero-copy\"", "memory = \"managed\"", "gpu.memory: it is `managed`");
+        nano("multiprocessors = 1", "multiprocessors = 0", "gpu.multiprocessors: it is 0");
+        nano("arch = ", "architecture = ", "gpu.architecture: there is no such key");
+        let slower = "{ bytes = 16_384, mbs = 9_000.0 }";
+        let says =
+            "profile.storage.reads[1].mbs: it is 9000; it must be such that a larger read takes";
+        nano("{ bytes = 16_384, mbs = 28.0 }", slower, says);
+        let host = |from: &str, to: &str, says: &str| wrong("gpu-host", from, to, says);
+        let says = "gpu.memory: costs of zero-copy with a transfer table";
+        host("memory = \"staged\"", "memory = \"zero-copy\"", says);
+        host("page = 4096", "page = 4096\nthreads = 4", "threads: it is of a processor");
+        host("gbs = 51.2", "gbs = 0.0", "gpu.profile.transfer.gbs: it is 0");
+        host("[gpu.profile.storage]", "[gpu.storage]", "gpu.storage");
     }
 }

@@ -1,7 +1,7 @@
 //! Boards: the targets that plans are made for, described by `boards/NAME/board.toml`.
 //!
-//! The descriptions that come with eyelet are part of the program, so that it works from anywhere; others
-//! are read from a path. Their profiles are estimates unless they say otherwise.
+//! `eyelet-board` finds the descriptions and checks them, for the planner and for the library's build script. Here
+//! costs are made of them. They are estimates unless they say otherwise.
 //!
 //! A board has a processor, a GPU (`[gpu]`), or both. Each has a profile of its own; storage is one.
 
@@ -12,19 +12,19 @@ mod host;
 
 pub use device::{Device, Memory};
 pub use error::BoardError;
+/// What a description says beside costs.
+pub use eyelet_board as described;
 pub use host::{HOST_BOARD, host};
 
 use crate::profile::Profile;
 use eyelet::kernels::Isa;
-use std::path::{Path, PathBuf};
+use eyelet_board::Source;
 
 /// A target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Board {
-    /// What it is.
-    pub description: String,
-    /// Bytes of a page of its storage: the granularity of reads.
-    pub page: u64,
+    /// What it is, with its memories, cores and storage.
+    pub described: eyelet_board::Board,
     /// Its name, instruction set, threads, and what things cost on it: on its processor, or on its GPU where that is all
     /// that is described.
     pub profile: Profile,
@@ -56,45 +56,16 @@ impl Gpu {
     }
 }
 
-/// The boards that come with eyelet, with their descriptions.
-const KNOWN: &[(&str, &str)] = &[
-    ("host-avx512", include_str!("../../../../boards/host-avx512/board.toml")),
-    ("host-avx2", include_str!("../../../../boards/host-avx2/board.toml")),
-    ("host-neon", include_str!("../../../../boards/host-neon/board.toml")),
-    ("portable", include_str!("../../../../boards/portable/board.toml")),
-    ("jetson-nano", include_str!("../../../../boards/jetson-nano/board.toml")),
-    ("jetson-xavier-nx", include_str!("../../../../boards/jetson-xavier-nx/board.toml")),
-    ("jetson-orin-nano", include_str!("../../../../boards/jetson-orin-nano/board.toml")),
-    ("raspberry-pi-4", include_str!("../../../../boards/raspberry-pi-4/board.toml")),
-    ("cortex-a53", include_str!("../../../../boards/cortex-a53/board.toml")),
-    ("gpu-host", include_str!("../../../../boards/gpu-host/board.toml")),
-    ("mps3-an547", include_str!("../../../../boards/mps3-an547/board.toml")),
-    ("qemu-virt-a15", include_str!("../../../../boards/qemu-virt-a15/board.toml")),
-    ("qemu-virt-a57", include_str!("../../../../boards/qemu-virt-a57/board.toml")),
-];
-
 impl Board {
     /// The board of that name, or that which the file (or the folder with its `board.toml`) describes.
     pub fn load(name_or_path: &str) -> Result<Self, BoardError> {
-        if let Some((name, text)) = KNOWN.iter().find(|(name, _)| *name == name_or_path) {
-            return Self::parse(name, text);
-        }
-        let mut path = PathBuf::from(name_or_path);
-        if path.is_dir() {
-            path.push("board.toml");
-        }
-        if !path.exists() {
-            let known = Self::names().collect::<Vec<_>>().join(", ");
-            return Err(BoardError::Unknown { name: name_or_path.to_owned(), known });
-        }
-        let text = eyelet_model::open::read_to_string(&path)
-            .map_err(|error| BoardError::Read { path: Path::to_owned(&path), error })?;
-        Self::parse(name_or_path, &text)
+        let Source { file, text, .. } = Source::find(name_or_path)?;
+        Self::parse(&file, &text)
     }
 
     /// Names of the boards that come with eyelet.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        KNOWN.iter().map(|(name, _)| *name)
+        eyelet_board::names()
     }
 
     /// Its name.
@@ -143,6 +114,15 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text_of(name: &str) -> String {
+        Source::find(name).unwrap().text
+    }
+
+    #[test]
+    fn the_schema_has_the_instruction_sets_of_packs() {
+        assert_eq!(eyelet_board::schema::ISAS, Isa::ALL.map(Isa::name));
+    }
 
     #[test]
     fn known_boards_are_valid_and_bear_their_names() {
@@ -206,7 +186,7 @@ mod tests {
         assert_eq!(staged.compute.conv_1x1_gflops, shared.compute.conv_1x1_gflops);
         assert_eq!((&staged.storage, staged.multiprocessors), (&shared.storage, 1));
         // The board file's word is what is planned for when nothing else is said.
-        let text = KNOWN[4].1.replace("memory = \"zero-copy\"", "memory = \"staged\"");
+        let text = text_of("jetson-nano").replace("memory = \"zero-copy\"", "memory = \"staged\"");
         let other = Board::parse("jetson-nano", &text).unwrap();
         assert_eq!(on_gpu(&other, None).unwrap(), staged);
         assert_eq!(on_gpu(&other, Some(Memory::ZeroCopy)).unwrap(), shared);
@@ -223,29 +203,5 @@ mod tests {
             "{error}"
         );
         assert_eq!(on_gpu(&server, Some(Memory::Staged)).unwrap(), server.profile);
-    }
-
-    #[test]
-    fn every_folder_is_known() {
-        let boards = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../boards");
-        for folder in std::fs::read_dir(boards).unwrap() {
-            let folder = folder.unwrap();
-            if !folder.path().join("board.toml").exists() {
-                // What images of boards share.
-                continue;
-            }
-            let name = folder.file_name().into_string().unwrap();
-            assert!(Board::names().any(|known| known == name), "boards/{name}");
-        }
-    }
-
-    #[test]
-    fn a_board_is_found_by_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = KNOWN[4].1.replace("jetson-nano", "mine");
-        std::fs::write(folder.path().join("board.toml"), text).unwrap();
-        for path in [folder.path().to_owned(), folder.path().join("board.toml")] {
-            assert_eq!(Board::load(path.to_str().unwrap()).unwrap().name(), "mine");
-        }
     }
 }

@@ -35,10 +35,12 @@ pub use cost::{Class, Costs, Outside};
 pub use measure::{MeasureError, measure, speed_probe};
 pub use service::{Read, Service};
 pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
+pub(crate) use validate::Unfit;
 
 use crate::source::Io;
 use delays::Delays;
 use eyelet::kernels::Isa;
+use eyelet_board::Document;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -111,17 +113,19 @@ impl Transfer {
 pub enum ProfileError {
     #[error("the profile {path} cannot be read: {error}")]
     Read { path: PathBuf, error: std::io::Error },
-    #[error("the profile is not as it should be: {0}")]
-    Toml(#[from] toml::de::Error),
-    #[error("{field} is {value} in the profile; it must be {expected}")]
-    Value { field: String, value: f64, expected: &'static str },
+    /// A fault in it: file, line, key and reason.
+    #[error(transparent)]
+    File(#[from] eyelet_board::Error),
 }
 
 impl Profile {
-    /// Reads and validates a profile.
-    pub fn parse(text: &str) -> Result<Self, ProfileError> {
-        let profile: Profile = toml::from_str(text)?;
-        profile.validate()?;
+    /// Reads and validates a profile. `file` is what errors call it.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        Document::check_profile(file, text)?;
+        let fault = |key: &str, reason: String| Document::fault_in(file, text, key, reason);
+        let profile: Profile =
+            toml::from_str(text).map_err(|error| fault("", error.message().to_owned()))?;
+        profile.validate().map_err(|unfit| fault(&unfit.field, unfit.reason()))?;
         Ok(profile)
     }
 
@@ -129,7 +133,7 @@ impl Profile {
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
         let text = eyelet_model::open::read_to_string(path)
             .map_err(|error| ProfileError::Read { path: path.to_owned(), error })?;
-        Self::parse(&text)
+        Self::parse(&path.display().to_string(), &text)
     }
 
     /// The profile as a file.
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn a_profile_survives_its_file() {
         let profile = profile();
-        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
     }
 
     /// Before there could be several under way.
@@ -233,16 +237,16 @@ mod tests {
         profile.storage.depth = 1;
         let text = profile.to_toml();
         assert!(!text.contains("depth = 1\n"), "{text}");
-        assert_eq!(Profile::parse(&text).unwrap().storage.depth, 1);
+        assert_eq!(Profile::parse("p", &text).unwrap().storage.depth, 1);
     }
 
     #[test]
     fn a_gpu_with_a_memory_of_its_own_is_copied_to() {
         let mut profile = profile();
         (profile.isa, profile.multiprocessors) = (Isa::Cuda, 132);
-        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
         profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
-        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
     }
 
     #[test]
@@ -256,7 +260,7 @@ mod tests {
         profile.storage.latency_ns = 7;
         assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
         assert!(profile.service(false).load_ns(65_536) > 10_000);
-        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
         let faster = Profile { storage: profile.storage.faster(2.0), ..profile };
         assert_eq!(faster.service(true).load_ns(65_536), 1000 + 1000 + 7);
     }

@@ -5,10 +5,11 @@ mod packed;
 
 pub use pack::{least, lower, pack};
 
+use super::boards::Boards;
 use super::model::Reading;
 use super::output::Output;
 use super::target::Target;
-use super::{Error, report};
+use super::{Error, lacks, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
@@ -28,10 +29,11 @@ use std::time::Instant;
 #[command(after_help = EXAMPLE)]
 pub struct Args {
     /// The model: ONNX, or a Darknet .cfg. It comes before the budgets.
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
-    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
-    #[arg(long, value_name = "SIZE", required_unless_present = "min_budget", num_args = 1..,
+    #[arg(value_name = "MODEL", required_unless_present = "board")]
+    model: Option<PathBuf>,
+    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans [default: what the board's
+    /// description gives a network, if it says so].
+    #[arg(long, value_name = "SIZE", num_args = 1..,
         value_parser = size::parse, allow_negative_numbers = true)]
     budget: Vec<u64>,
     /// Says the smallest budget that can be met, and which layer sets it. A pack for it is written if
@@ -84,7 +86,17 @@ Example:
   eyelet plan bert.onnx --dim batch=1 --dim seq=32,64,128 --budget 24MiB";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let mut budgets = args.budget;
+    if args.target.lists_boards() {
+        return output.report(&Boards::known()?);
+    }
+    let model = args.model.ok_or_else(|| lacks("plan", "<MODEL>"))?;
+    let mut budgets = match args.min_budget {
+        true => Vec::new(),
+        false => args.target.budgets(args.budget)?,
+    };
+    if budgets.is_empty() && !args.min_budget {
+        return Err(lacks("plan", "--budget <SIZE>..."));
+    }
     budgets.sort_unstable();
     budgets.dedup();
     let (profile, threads) = args.target.choose()?;
@@ -92,24 +104,31 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights) = (args.effort, args.weights);
     let delta = delta(args.delta, strategy)?;
-    let mut request =
-        PackRequest { budgets, profile, threads, strategy, effort, exact, weights, delta };
+    let mut request = PackRequest {
+        budgets,
+        profile,
+        threads,
+        strategy,
+        effort,
+        exact,
+        weights,
+        delta };
 
     let path = match args.min_budget {
         true => args.output,
-        false => Some(args.output.unwrap_or_else(|| args.model.with_extension("pack"))),
+        false => Some(args.output.unwrap_or_else(|| model.with_extension("pack"))),
     };
-    let files = args.reading.files(args.target.files().reads_model(&args.model));
+    let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes("-o", &path).writes("--report", &args.report).check()?;
 
     let start = Instant::now();
-    let shapes = args.reading.import_shapes(&args.model)?;
+    let shapes = args.reading.import_shapes(&model)?;
     if args.report.is_some() && shapes.len() > 1 {
         return Err(Error::OneShape { what: "--report", shapes: shapes.len() });
     }
     let import_time = start.elapsed();
     let least = match args.min_budget {
-        true => Some(least_of_all(&request, &args.model, &shapes)?),
+        true => Some(least_of_all(&request, &model, &shapes)?),
         false => None,
     };
     let path = match (&least, path) {
@@ -117,8 +136,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         (Some(least), None) => return output.report(least),
         (None, None) => return Err(Error::Internal("no path for the pack".to_owned())),
     };
-    request.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
-    let mut packed = pack(&request, &args.model, &shapes, &path, output)?;
+    if let Some(least) = &least {
+        request.budgets = args.target.budgets(vec![least.min_budget_bytes])?;
+    }
+    let mut packed = pack(&request, &model, &shapes, &path, output)?;
     packed.import_ms = to_ms(import_time);
     packed.notes = shapes.into_iter().flat_map(|(_, graph)| graph.notes).collect();
     packed.notes.dedup();

@@ -238,8 +238,7 @@ fn name_layers(layers: &mut [layers::LayerTimes], pack: Option<&PackFile>, shape
 fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
     let profile = match name.to_str().filter(|_| name.extension().is_none()) {
         Some(board) => Board::load(board)?.profile,
-        None => Profile::load(name)
-            .map_err(|source| Error::Profile { path: name.to_owned(), source })?,
+        None => Profile::load(name)?,
     };
     Ok(profile.storage)
 }

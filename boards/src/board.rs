@@ -1,0 +1,178 @@
+//! What a description says about the memory, the cores and the storage of a board.
+
+use crate::check::{bytes, inner, integer, tables};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A board, without its costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Board {
+    pub name: String,
+    pub description: String,
+    /// Bytes of a page of its storage: the granularity of reads.
+    pub page: u64,
+    /// The instruction set of its processor, where one is described.
+    pub isa: Option<String>,
+    /// Threads that compute.
+    pub threads: Option<u32>,
+    pub cores: Option<Cores>,
+    /// The counter that firmware measures timeouts with.
+    pub clock_hz: Option<u64>,
+    pub storage: Option<Storage>,
+    pub memories: Vec<Memory>,
+}
+
+/// Its processor's cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    pub count: u32,
+    /// The numbers of the large cores, where cores differ.
+    pub big: Vec<u32>,
+    pub pipeline: Option<String>,
+}
+
+/// What packs are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    pub kind: String,
+}
+
+/// A range of addresses with one kind of memory behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    pub name: String,
+    pub kind: MemoryKind,
+    pub base: u64,
+    pub bytes: u64,
+    /// What one core reads of it, bytes a nanosecond.
+    pub gbs: Option<f64>,
+    /// Bytes of each region in it, by [`Region::ALL`]; 0 where it has none.
+    regions: [u64; 5],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    Ram,
+    /// Read like memory, and never written while a network runs.
+    Flash,
+}
+
+/// What a memory is set aside for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Bytes of the network that mean nothing between two inferences: activations, scratch, streamed weights.
+    Working,
+    /// Bytes of the network that live on: tables, residents.
+    Kept,
+    /// Tightly coupled memory for the network.
+    Fast,
+    /// The pack itself, where it is read like memory.
+    Mapped,
+    /// Stacks.
+    Stack,
+}
+
+impl Region {
+    pub const ALL: [Self; 5] = [Self::Working, Self::Kept, Self::Fast, Self::Mapped, Self::Stack];
+
+    /// Its key in a description.
+    pub fn name(self) -> &'static str {
+        ["working", "kept", "fast", "mapped", "stack"][self as usize]
+    }
+}
+
+impl Memory {
+    /// Bytes that are set aside in it.
+    pub fn region(&self, region: Region) -> u64 {
+        self.regions[region as usize]
+    }
+
+    /// The address after its last byte.
+    pub fn end(&self) -> u64 {
+        self.base + self.bytes
+    }
+}
+
+impl Board {
+    /// Bytes of a region, in whichever memory it lies.
+    pub fn bytes(&self, region: Region) -> u64 {
+        self.memories.iter().map(|memory| memory.region(region)).sum()
+    }
+
+    /// Bytes of arena: the working and the kept region, which lie side by side. `None` where the description gives
+    /// the network no memory.
+    pub fn arena_bytes(&self) -> Option<u64> {
+        let bytes = self.bytes(Region::Working) + self.bytes(Region::Kept);
+        (bytes > 0).then_some(bytes)
+    }
+
+    /// The memory of a region, if it has one.
+    pub fn memory_of(&self, region: Region) -> Option<&Memory> {
+        self.memories.iter().find(|memory| memory.region(region) > 0)
+    }
+
+    /// Reads what the schema has found good.
+    pub(crate) fn read(table: &DeTable<'_>) -> Self {
+        Self {
+            name: text(table, "name").unwrap_or_default(),
+            description: text(table, "description").unwrap_or_default(),
+            page: number(table, "page").unwrap_or_default(),
+            isa: text(table, "isa"),
+            threads: number(table, "threads").map(narrow),
+            cores: inner(table, "cores").map(Cores::read),
+            clock_hz: inner(table, "clock").and_then(|clock| number(clock, "hz")),
+            storage: inner(table, "storage")
+                .and_then(|storage| text(storage, "kind"))
+                .map(|kind| Storage { kind }),
+            memories: tables(table, "memory").map(Memory::read).collect(),
+        }
+    }
+}
+
+impl Cores {
+    fn read(table: &DeTable<'_>) -> Self {
+        let big = match table.get("big").map(Spanned::get_ref) {
+            Some(DeValue::Array(items)) => {
+                items.iter().filter_map(|item| integer(item.get_ref())).map(narrow).collect()
+            }
+            _ => Vec::new(),
+        };
+        let count = number(table, "count").map_or(0, narrow);
+        Self { count, big, pipeline: text(table, "pipeline") }
+    }
+}
+
+impl Memory {
+    fn read(table: &DeTable<'_>) -> Self {
+        let size = |key| table.get(key).and_then(|value| bytes(value.get_ref())).unwrap_or(0);
+        let gbs = table.get("gbs").and_then(|value| match value.get_ref() {
+            DeValue::Float(found) => found.as_str().parse().ok(),
+            value => integer(value).map(|value| value as f64),
+        });
+        let kind = match text(table, "kind").as_deref() {
+            Some("flash") => MemoryKind::Flash,
+            _ => MemoryKind::Ram,
+        };
+        Self {
+            name: text(table, "name").unwrap_or_default(),
+            kind,
+            base: number(table, "base").unwrap_or_default(),
+            bytes: size("bytes"),
+            gbs,
+            regions: Region::ALL.map(|region| size(region.name())),
+        }
+    }
+}
+
+/// The schema has no number of this kind that is too large.
+fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn text(table: &DeTable<'_>, key: &str) -> Option<String> {
+    Some(table.get(key)?.get_ref().as_str()?.to_owned())
+}
+
+fn number(table: &DeTable<'_>, key: &str) -> Option<u64> {
+    integer(table.get(key)?.get_ref())
+}
