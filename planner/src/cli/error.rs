@@ -61,6 +61,14 @@ pub enum Error {
          working and kept of its board.toml more", size::exact(*budget), size::exact(*bytes)
     )]
     BudgetOfBoard { budget: u64, board: String, bytes: u64 },
+    #[error("{}: {reason}", path.display())]
+    Image { path: PathBuf, reason: String },
+    #[error(
+        "the board {board} has no memories to compare an image with: describe them as [[memory]] in a board.toml"
+    )]
+    NoMemories { board: String },
+    #[error("{}: {}", path.display(), over.join("; "))]
+    Over { path: PathBuf, over: Vec<String> },
     /// A command line that makes no sense, for a reason that the options alone do not show.
     #[error(transparent)]
     Usage(#[from] clap::Error),

@@ -28,6 +28,7 @@ mod report;
 mod run;
 mod schedule;
 mod signals;
+mod sizes;
 mod sweep;
 mod target;
 mod taskgen;
@@ -75,6 +76,7 @@ enum Verb {
     #[command(name = "gpu-chunks", alias = "chunks")]
     Chunks(chunks::Args),
     Schedule(schedule::Args),
+    Sizes(sizes::Args),
     Taskgen(taskgen::Args),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Verb::Alloc(args) => alloc::run(args, output),
         Verb::Chunks(args) => chunks::run(args, output),
         Verb::Schedule(args) => schedule::run(args, output),
+        Verb::Sizes(args) => sizes::run(args, output),
         Verb::Taskgen(args) => taskgen::run(args, output),
         Verb::Completions(args) => completions::completions(&args),
         Verb::Man(args) => completions::man(args, output),

@@ -252,6 +252,7 @@ fn nonsense_on_the_command_line() {
     misused(&["fly"], "unrecognized subcommand 'fly'");
     misused(&["plan", "digits.onnx"], "--budget <SIZE>");
     misused(&["plan", "--board", "portable", "--budget", "1MiB"], "<MODEL>");
+    misused(&["sizes", "image.elf"], "--board <BOARD>");
     misused(&["zoo"], "<NAME>");
     misused(&["run", "digits.pack", "--runs", "0"], "0 is not in 1..=");
     misused(&["run", "digits.pack", "--threads", "0"], "0 is not in 1..=");

@@ -8,6 +8,7 @@ mod common;
 mod darknet;
 mod errors;
 mod files;
+mod firmware;
 mod limits;
 mod memory;
 mod pictures;

@@ -1,0 +1,190 @@
+//! The table of `eyelet sizes`.
+
+use super::count::Memory;
+use super::image::Image;
+use eyelet_planner::board::described::Board;
+use eyelet_planner::size;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What an image takes.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    image: PathBuf,
+    board: String,
+    /// Whether every memory is large enough, and the arena no larger than the board allows.
+    fits: bool,
+    /// The arena's variable, where the image has it.
+    arena_bytes: Option<u64>,
+    /// What the board gives networks, if its description says so.
+    board_arena_bytes: Option<u64>,
+    memories: Vec<Memory>,
+}
+
+/// The part of a saved report that is compared.
+#[derive(Debug, Deserialize)]
+pub struct Saved {
+    pub memories: Vec<Memory>,
+}
+
+/// A report, next to the memories of an earlier one.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    #[serde(flatten)]
+    pub report: Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Vec<Memory>>,
+}
+
+impl Report {
+    pub fn new(path: &Path, board: &Board, image: &Image, memories: Vec<Memory>) -> Self {
+        let mut report = Self {
+            image: path.to_owned(),
+            board: board.name.clone(),
+            fits: true,
+            arena_bytes: image.arena.map(|arena| arena.bytes),
+            board_arena_bytes: board.arena_bytes(),
+            memories,
+        };
+        report.fits = report.over().is_empty();
+        report
+    }
+
+    /// What is too large, in sentences.
+    pub fn over(&self) -> Vec<String> {
+        let memories = self.memories.iter().filter(|memory| memory.used_bytes > memory.bytes);
+        let mut over: Vec<String> = memories
+            .map(|memory| {
+                let Memory { name, bytes, used_bytes, .. } = memory;
+                let (used, has) = (size::exact(*used_bytes), size::exact(*bytes));
+                format!(
+                    "the memory {name} of the board {} has {has}, and the image takes {used}",
+                    self.board
+                )
+            })
+            .collect();
+        if let (Some(arena), Some(most)) = (self.arena_bytes, self.board_arena_bytes)
+            && arena > most
+        {
+            over.push(format!(
+                "the arena has {}, and the board {} gives a network {}",
+                size::exact(arena),
+                self.board,
+                size::exact(most)
+            ));
+        }
+        over
+    }
+}
+
+/// Characters of a memory's bar, and what each part is drawn with.
+const BAR: u64 = 40;
+const MARKS: [char; 6] = ['c', 'r', 'd', 'b', 'A', 's'];
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { image, board, arena_bytes, memories, .. } = &self.report;
+        writeln!(f, "{} on the board {board}, in bytes", image.display())?;
+        write!(f, "{:<12}", "memory")?;
+        for (name, _) in Memory::default().parts() {
+            write!(f, "{name:>11}")?;
+        }
+        writeln!(f, "{:>11}{:>12}{:>7}", "used", "of", "share")?;
+        for memory in memories {
+            write!(f, "{:<12}", memory.name)?;
+            for (_, bytes) in memory.parts() {
+                write!(f, "{bytes:>11}")?;
+            }
+            let Memory { used_bytes, bytes, .. } = *memory;
+            let share = 100.0 * used_bytes as f64 / bytes as f64;
+            writeln!(f, "{used_bytes:>11}{bytes:>12}{share:>6.1}%")?;
+            let before = self.before.iter().flatten().find(|before| before.name == memory.name);
+            if let Some(before) = before {
+                write!(f, "{:<12}", "  change")?;
+                for (now, before) in memory.parts().iter().zip(before.parts()) {
+                    write!(f, "{:>11}", change(before.1, now.1))?;
+                }
+                writeln!(f, "{:>11}", change(before.used_bytes, used_bytes))?;
+            }
+        }
+        for memory in memories {
+            writeln!(f, "{:<12}[{}]", memory.name, bar(memory))?;
+        }
+        writeln!(f, "c code, r constants, d data, b zeroed data, A arena, s stack, . free")?;
+        if arena_bytes.is_none() {
+            writeln!(
+                f,
+                "The image has no symbol of the arena's name: its bytes are in another column. --arena names it."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn change(before: u64, now: u64) -> String {
+    match i128::from(now) - i128::from(before) {
+        0 => "0".to_owned(),
+        difference => format!("{difference:+}"),
+    }
+}
+
+/// A memory's parts, side by side. What there is takes a character at least.
+fn bar(memory: &Memory) -> String {
+    let whole = memory.bytes.max(memory.used_bytes).max(1);
+    let mut bar = String::new();
+    let mut passed = 0u64;
+    for ((_, bytes), mark) in memory.parts().into_iter().zip(MARKS) {
+        passed = passed.saturating_add(bytes);
+        let end = (u128::from(passed) * u128::from(BAR)).div_ceil(u128::from(whole)) as usize;
+        let least = bar.len() + usize::from(bytes > 0);
+        while bar.len() < end.max(least) && bytes > 0 {
+            bar.push(mark);
+        }
+    }
+    while (bar.len() as u64) < BAR {
+        bar.push('.');
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::count::count;
+    use super::super::count::tests::board;
+    use super::super::image::tests::{BSS, CODE, DATA, RODATA, elf};
+    use super::*;
+
+    fn report(bss_bytes: u64) -> Report {
+        let bss = (BSS.0, BSS.1, BSS.2, bss_bytes, true, BSS.5);
+        let image = Image::parse(&elf(true, &[CODE, RODATA, DATA, bss], "ARENA"), "ARENA").unwrap();
+        let memories = count(&image, &board()).unwrap();
+        Report::new(Path::new("image.elf"), &board(), &image, memories)
+    }
+
+    #[test]
+    fn the_table_says_what_has_changed() {
+        let before = Some(report(9192).memories);
+        let text = Compared { report: report(10_000), before }.to_string();
+        let sram = "sram                  0          0        200       1808       8192       4096      14296       32768  43.6%";
+        let change = "  change              0          0          0       +808          0          0       +808";
+        assert!(text.contains(&format!("{sram}\n{change}\n")), "{text}");
+        assert!(text.contains("flash       [cccccccccccccrrrrrrrd..................."), "{text}");
+    }
+
+    #[test]
+    fn what_is_over_is_said_in_numbers() {
+        assert_eq!(report(9192).over(), [""; 0]);
+        let over = report(40_000).over();
+        assert!(over[0].contains("sram") && over[0].contains("32 KiB (32768 bytes)"), "{over:?}");
+        assert!(over[0].contains("(44296 bytes)") && over.len() == 1, "{over:?}");
+    }
+
+    #[test]
+    fn an_arena_beyond_what_the_board_gives_is_over() {
+        let mut report = report(9192);
+        report.arena_bytes = Some(12 << 10);
+        let over = report.over();
+        assert!(over[0].contains("12 KiB") && over[0].contains("8 KiB"), "{over:?}");
+    }
+}
