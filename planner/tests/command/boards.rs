@@ -73,6 +73,54 @@ fn a_board_gives_the_budget() {
     assert!(!folder.path().join("m.pack").exists());
 }
 
+/// Steps are divided, in groups that slide, too: every one keeps the time, and outputs are the same bits.
+#[test]
+fn no_step_takes_longer_than_it_may() {
+    let folder = packed();
+    let eyelet = |args: &[&str]| eyelet_in(folder.path(), args);
+    eyelet(&["zoo", "squeezenet1_1", "-o", "squeezenet.onnx"]).text();
+    for (model, budget, share) in [
+        ("digits.onnx", "96KiB", 0.6),
+        ("squeezenet.onnx", "2MiB", 0.3),
+        ("squeezenet.onnx", "8MiB", 0.3),
+    ] {
+        let plan = |more: &[&str]| {
+            let plan = [
+                "plan", model, "--budget", budget, "--effort", "fast", "--exact", "--json", "-o",
+                "s.pack",
+            ];
+            eyelet(&[&plan[..], more].concat())
+        };
+        let digest = || {
+            let run = ["run", "s.pack", "--io", "buffered", "--threads", "2", "--json"];
+            eyelet(&run).json()["output_digest"].as_str().expect("a digest").to_owned()
+        };
+        let report = plan(&[]).json();
+        let longest_ms = |report: &serde_json::Value| {
+            report["plans"][0]["longest_step_ms"].as_f64().expect("a time")
+        };
+        let (before, steps) = (longest_ms(&report), report["plans"][0]["steps"].as_u64());
+        let bits = digest();
+        let limit = before * share;
+        let report = plan(&["--longest-step", &format!("{}ns", (limit * 1e6) as u64)]).json();
+        // Times are printed to the microsecond.
+        assert!(longest_ms(&report) <= limit + 1e-3, "{model}: {} of {limit}", longest_ms(&report));
+        assert!(report["plans"][0]["steps"].as_u64() > steps, "{model}");
+        assert!(
+            report["plans"][0]["arena_bytes"].as_u64()
+                <= report["plans"][0]["budget_bytes"].as_u64()
+        );
+        assert_eq!(digest(), bits, "{model} in {budget}");
+        eyelet(&["check", "s.pack"]).text();
+    }
+    std::fs::remove_file(folder.path().join("s.pack")).expect("a pack");
+    let plan = ["plan", "digits.onnx", "--budget", "96KiB", "-o", "s.pack", "--longest-step"];
+    eyelet(&[&plan[..], &["1ns"]].concat())
+        .fails(&["no step may take longer than 1 ns", "smallest step of layer `"]);
+    eyelet(&[&plan[..], &["5"]].concat()).misused(&["`5` is not a time"]);
+    assert!(!folder.path().join("s.pack").exists());
+}
+
 #[test]
 fn a_fault_in_a_board_has_file_line_and_key() {
     let text = microcontroller().replace("\"64KiB\"", "\"64KB\"");

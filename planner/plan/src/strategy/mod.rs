@@ -21,6 +21,7 @@ mod improve;
 mod in_place;
 mod joint;
 mod kind;
+mod longest;
 pub mod on_load;
 mod pack_request;
 mod place;
@@ -34,12 +35,14 @@ pub mod swapnet;
 pub use crate::request::Request;
 pub use flexnn::Parts;
 pub use kind::Strategy;
+pub use longest::choose_bounded;
 pub use pack_request::PackRequest;
 
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
+use eyelet_tasks::set::units::human_ns;
 use place::Misfit;
 use refit::Refit;
 use std::str::FromStr;
@@ -59,6 +62,16 @@ pub enum PlanError {
          is read is copied to the GPU of {board}; plan with `demand-async`, which has three"
     )]
     TwoStages { strategy: String, board: String },
+    #[error(
+        "no step may take longer than {}, and the smallest step of layer `{layer}` takes {} by the costs of the board: \
+         give --longest-step at least that, or plan for a faster board", human_ns(*limit_ns), human_ns(*ns)
+    )]
+    LongestStep { layer: String, ns: u64, limit_ns: u64 },
+    #[error(
+        "steps of at most {} are so many that the plan's tables have no room: give a longer --longest-step or a \
+         larger budget", human_ns(*limit_ns)
+    )]
+    Tables { limit_ns: u64 },
     #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]
     Strategy(String),
 }

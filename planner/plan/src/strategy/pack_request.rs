@@ -22,6 +22,8 @@ pub struct PackRequest {
     pub weights: Encoding,
     /// The step by which queues grow while the least delay of a pipeline is searched for.
     pub delta: u64,
+    /// No step may take longer, by the costs of the profile.
+    pub longest_ns: Option<u64>,
 }
 
 impl PackRequest {
@@ -36,6 +38,7 @@ impl PackRequest {
             exact: false,
             weights: Encoding::F32,
             delta: DELTA,
+            longest_ns: None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::{Error, lacks, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
+use eyelet_tasks::set::units::time_ns;
 use pack::{least_of_all, to_ms};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -71,6 +72,10 @@ pub struct Args {
     /// channel) a quarter, and are rounded once; the report says by how much that changes the outputs.
     #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
     weights: Encoding,
+    /// No step may take longer than this by the board's costs, as in 5ms or 800us: firmware comes back between two
+    /// steps. Steps that take too long are divided. A time that cannot be kept is refused with the layer's name.
+    #[arg(long, value_name = "TIME", value_parser = time_ns)]
+    longest_step: Option<u64>,
     /// Where to write the pack [default: next to the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
@@ -102,7 +107,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (profile, threads) = args.target.choose()?;
     let strategy = without(args.strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy.computes_directly();
-    let (effort, weights) = (args.effort, args.weights);
+    let (effort, weights, longest_ns) = (args.effort, args.weights, args.longest_step);
     let delta = delta(args.delta, strategy)?;
     let mut request = PackRequest {
         budgets,
@@ -112,7 +117,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         effort,
         exact,
         weights,
-        delta };
+        delta,
+        longest_ns,
+    };
 
     let path = match args.min_budget {
         true => args.output,

@@ -19,7 +19,9 @@ use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
-use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, PlanResult, Request};
+use eyelet_planner::strategy::{
+    self, Effort, PackRequest, PlanError, PlanResult, Request, choose_bounded,
+};
 use eyelet_planner::write::WriteError;
 use eyelet_planner::{rounding, weights, write};
 use std::collections::BTreeSet;
@@ -182,10 +184,10 @@ impl PlannedShape {
         let start = Instant::now();
         let network = lower(request, model, graph)?;
         let passes_ms = to_ms(start.elapsed());
-        let chosen = match count {
-            1 => choose(&network, request)?,
-            _ => choose_shape(&network, request, shared)?,
-        };
+        let chosen = choose_bounded(request, |request| match count {
+            1 => choose(&network, request),
+            _ => choose_shape(&network, request, shared),
+        })?;
         let Chosen { network, weights_bytes, made, .. } = chosen;
         let prove = |made: &PlanResult| prove(request, &network, weights_bytes, made);
         let proved = made.iter().map(prove).collect::<Result<Vec<_>, _>>()?;
@@ -218,8 +220,13 @@ fn prove(
     let timeline = simulate(network, plan, &request.profile, request.threads);
     let bound_ns = least_bound_ns(&request.of(network, weights_bytes, budget));
     let simulated = start.elapsed();
+    let steps = timeline.steps.iter().map(|span| (span.end - span.start) as u64);
+    let longest = steps.zip(&plan.steps).max_by_key(|(ns, _)| *ns);
+    let longest_layer = longest.and_then(|(_, step)| network.names.get(step.layer as usize));
     Ok(Planned {
         shape: None,
+        longest_step_ms: milliseconds(longest.map_or(0, |(ns, _)| ns)),
+        longest_step_layer: longest_layer.cloned().unwrap_or_default(),
         budget_bytes: budget,
         arena_bytes: plan.arena_bytes,
         beside: Beside::of(network, plan),

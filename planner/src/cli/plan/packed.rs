@@ -25,6 +25,9 @@ pub struct Packed {
     pub(super) strategy: &'static str,
     pub(super) threads: u32,
     pub(super) exact: bool,
+    /// Whether a longest step was asked for.
+    #[serde(skip)]
+    pub(super) bounded: bool,
     pub(super) layers: usize,
     /// Layers that are stored for Winograd's algorithm. Plans compute more by it:
     /// [`Planned::transformed_layers`].
@@ -135,6 +138,9 @@ pub struct Planned {
     pub(super) predicted_first_ms: f64,
     pub(super) predicted_compute_ms: f64,
     pub(super) predicted_stall_ms: f64,
+    /// The step that takes longest, and its layer: so long firmware does not come back.
+    pub(super) longest_step_ms: f64,
+    pub(super) longest_step_layer: String,
     /// No plan for this budget is faster, by the same costs.
     pub(super) lower_bound_ms: f64,
     /// How far above it the prediction is.
@@ -167,6 +173,7 @@ impl Packed {
             strategy: request.strategy.name(),
             threads: request.threads,
             exact: request.exact,
+            bounded: request.longest_ns.is_some(),
             layers: network.layers.len(),
             winograd_layers: network
                 .layers
@@ -340,6 +347,17 @@ impl Packed {
                 "{:>10} uses {} of weights where they lie in the pack",
                 size::human(plan.budget_bytes),
                 size::human(bytes)
+            )?;
+        }
+        if self.bounded {
+            writeln!(f)?;
+        }
+        for plan in self.plans.iter().filter(|_| self.bounded) {
+            let (ms, layer) = (plan.longest_step_ms, &plan.longest_step_layer);
+            writeln!(
+                f,
+                "{:>10}: the longest step takes {ms} ms, of layer `{layer}`",
+                size::human(plan.budget_bytes)
             )?;
         }
         if self.device == Device::Cuda {

@@ -78,7 +78,7 @@ pub(super) fn offers(
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
     let direct = |algorithm: &Algorithm| *algorithm == Algorithm::Direct;
     for algorithm in
-        Algorithm::all().into_iter().filter(|a| means != Means::Transformed || direct(a))
+        Algorithm::all().filter(|a| means != Means::Transformed || direct(a))
     {
         for layer in 0..network.layers.len() {
             if algorithm.serves(network, layer) {
