@@ -1,7 +1,7 @@
 //! Packs for flash that is read like memory: what they hold is used where it lies.
 
 use crate::common::board::board;
-use crate::common::forge::{Guarded, entries, header, seal, seal_first_page, shapes, twice};
+use crate::common::forge::{Guarded, entries, header, seal, shapes, twice};
 use crate::common::{Aligned, Subject, digits, run_inline, zoo_model};
 use eyelet::device::{Device, Inline};
 use eyelet::executor::{Instance, OpenError, Options};
@@ -196,7 +196,7 @@ fn what_cannot_be_used_in_place_is_refused() {
         let mut forged = bytes.clone();
         let field = offset_of!(Header, mapped);
         forged[field..field + 2].copy_from_slice(&value.to_le_bytes());
-        seal_first_page(&mut forged);
+        seal(&mut forged);
         let error = refused(&forged, false);
         assert!(matches!(error, OpenError::Flaw(_)), "{error}");
         assert!(error.to_string().contains(says), "{error}");
