@@ -77,9 +77,7 @@ pub(super) fn offers(
     let mut changed = network.clone();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
     let direct = |algorithm: &Algorithm| *algorithm == Algorithm::Direct;
-    for algorithm in
-        Algorithm::all().filter(|a| means != Means::Transformed || direct(a))
-    {
+    for algorithm in Algorithm::all().filter(|a| means != Means::Transformed || direct(a)) {
         for layer in 0..network.layers.len() {
             if algorithm.serves(network, layer) {
                 algorithm.set(&mut changed, layer);
