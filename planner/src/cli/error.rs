@@ -137,7 +137,7 @@ pub enum Error {
     #[error(transparent)]
     Npy(#[from] npy::Error),
     #[error(transparent)]
-    Pictures(#[from] super::run::pictures::Error),
+    Pictures(#[from] super::pictures::Error),
     #[error(transparent)]
     Arena(#[from] ArenaError),
     #[error(transparent)]

@@ -20,6 +20,7 @@ mod inspect;
 mod model;
 mod output;
 mod pack_file;
+mod pictures;
 mod plan;
 mod printable;
 mod profile;

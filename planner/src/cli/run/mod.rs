@@ -12,7 +12,6 @@ mod device;
 pub(super) mod input;
 mod layers;
 mod outputs;
-pub mod pictures;
 pub(super) mod process;
 mod report;
 mod session;
@@ -23,6 +22,7 @@ use super::files::Files;
 use super::forecast::costs;
 use super::model::dim;
 use super::pack_file::{PackFile, too_short};
+use super::pictures::Options as Pictures;
 use super::{Error, Output};
 use cache::Cache;
 use device::Device;
@@ -111,7 +111,7 @@ pub struct Args {
     #[command(flatten)]
     budgets: budgets::Budgets,
     #[command(flatten)]
-    pictures: pictures::Options,
+    pictures: Pictures,
 }
 
 impl Args {
@@ -124,7 +124,12 @@ impl Args {
             .reads("--profile", &self.profile)
             .reads_board("--slow-to-board", pace)
             .writes("--trace", &self.trace);
-        self.pictures.files(files)
+        let Pictures { image, labels, draw, csv, .. } = &self.pictures;
+        files
+            .reads("--image", image)
+            .reads("--labels", labels)
+            .writes("--draw", draw)
+            .writes("--csv", csv)
     }
 
     /// Reads under way at once, at most.

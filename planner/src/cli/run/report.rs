@@ -2,8 +2,8 @@
 
 use super::device::Gpu;
 use super::layers::{self, LayerTimes};
-use super::pictures::Seen;
 use crate::cli::output::{milliseconds, shape};
+use crate::cli::pictures::Seen;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;

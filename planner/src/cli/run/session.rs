@@ -4,12 +4,12 @@ use super::cache::Cache;
 use super::device::{self, Device};
 use super::input::Input;
 use super::layers::Layers;
-use super::pictures::{Seen, View};
 use super::report::{Digest, Probed, Report, Speed, Spread, Tensor};
 use super::trace::Recorder;
 use super::{Args, outputs};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::{shape_of, strategy};
+use crate::cli::pictures::{self, Seen, View};
 use crate::cli::progress::Progress;
 use crate::cli::{Error, Output};
 use eyelet::arena::{MappedArena, give_back_code};
@@ -18,7 +18,7 @@ use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{Concurrent, Feed, Instance, Model, Options};
 use eyelet::kernels::Kernels;
-use eyelet::pack::{Header, PlanEntry};
+use eyelet::pack::{Header, PlanEntry, Port};
 use eyelet::storage::Storage;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::profile::speed_probe;
@@ -91,9 +91,12 @@ impl Session<'_> {
         let skeleton = *instance.skeleton();
         let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
         let mut report = self.report(&instance, storage);
-        let view = View::new(&args.pictures, skeleton.inputs, skeleton.outputs, name)?;
+        let described = |ports: &[Port]| ports.iter().map(|port| describe(port, &name)).collect();
+        let (ins, outs): (Vec<_>, Vec<_>) =
+            (described(skeleton.inputs), described(skeleton.outputs));
+        let view = View::new(&args.pictures, &ins, &outs)?;
         let inputs = match &view {
-            Some(view) => view.input().into_iter().collect(),
+            Some(view) => view.input().map(Input::Picture).into_iter().collect(),
             None => Input::all(&args.inputs, skeleton.inputs, name)?,
         };
         let given = Given { inputs, view };
@@ -195,6 +198,12 @@ impl Session<'_> {
     }
 }
 
+/// A port as pictures and boxes see it.
+fn describe(port: &Port, name: impl Fn(&Port) -> String) -> pictures::Port {
+    let floats = !port.kind().is_integer();
+    pictures::Port { name: name(port), shape: shape_of(port), floats }
+}
+
 /// What the inferences are of: the same inputs, or the pictures of a folder.
 struct Given<'a> {
     inputs: Vec<Input>,
@@ -234,8 +243,8 @@ fn each_picture(
     let (mut compute, mut stall, mut digest) = (Vec::new(), Vec::new(), Digest::default());
     for (number, path) in (1u32..).zip(&view.paths) {
         let turn = Instant::now();
-        let (input, placement) = view.read(path)?;
-        input.write(model, 0)?;
+        let (values, placement) = view.read(path)?;
+        Input::Picture(values).write(model, 0)?;
         let start = Instant::now();
         let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
         model.infer(device).map_err(failed)?;

@@ -5,11 +5,8 @@ mod labels;
 mod picture;
 mod preprocess;
 
-use super::input::Input;
-use crate::cli::files::Files;
 use boxes::{Form, Found};
 use eyelet::executor::{Feed, Model};
-use eyelet::pack::{Port, PortType};
 use eyelet_planner::replace::replace;
 use image::RgbImage;
 use labels::{Class, LabelError, Labels};
@@ -26,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// The input: a PNG or JPEG file. Prints the most probable classes, or what a detector has found.
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
-    image: Option<PathBuf>,
+    pub image: Option<PathBuf>,
     /// Runs each PNG and JPEG file of a folder, in the order of their names.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "speed"])]
     dir: Option<PathBuf>,
@@ -36,16 +33,16 @@ pub struct Options {
     preprocess: String,
     /// Names of the classes, a line each.
     #[arg(long, value_name = "FILE.txt")]
-    labels: Option<PathBuf>,
+    pub labels: Option<PathBuf>,
     /// Classes to print.
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
     /// Writes the picture of --image with the boxes that a detector has found.
     #[arg(long, value_name = "FILE.png", requires = "image")]
-    draw: Option<PathBuf>,
+    pub draw: Option<PathBuf>,
     /// Writes what was found in each picture.
     #[arg(long, value_name = "FILE.csv")]
-    csv: Option<PathBuf>,
+    pub csv: Option<PathBuf>,
 }
 
 /// Why pictures cannot be run.
@@ -65,6 +62,15 @@ pub enum Error {
     Write { path: PathBuf, source: io::Error },
 }
 
+/// An input or output of the network.
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub name: String,
+    pub shape: Vec<usize>,
+    /// Whether its elements are floats.
+    pub floats: bool,
+}
+
 /// What was found in a picture.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
@@ -78,15 +84,6 @@ pub struct Seen {
 }
 
 impl Options {
-    /// The files that are read and written.
-    pub fn files(&self, files: Files) -> Files {
-        files
-            .reads("--image", &self.image)
-            .reads("--labels", &self.labels)
-            .writes("--draw", &self.draw)
-            .writes("--csv", &self.csv)
-    }
-
     /// The pictures: one, or all of a folder. None where inputs are no pictures.
     pub fn paths(&self) -> Result<Vec<PathBuf>, Error> {
         let Some(folder) = &self.dir else { return Ok(self.image.iter().cloned().collect()) };
@@ -123,24 +120,23 @@ impl<'a> View<'a> {
         options: &'a Options,
         inputs: &[Port],
         outputs: &[Port],
-        name: impl Fn(&Port) -> String,
     ) -> Result<Option<Self>, Error> {
         let paths = options.paths()?;
         let Some(first) = paths.first() else { return Ok(None) };
-        let viewer = Viewer::new(options, inputs, outputs, name)?;
+        let viewer = Viewer::new(options, inputs, outputs)?;
         let one = options.image.is_some().then(|| viewer.read(first)).transpose()?;
         Ok(Some(Self { viewer, paths, one }))
     }
 
     /// The input of all inferences, if they are of one picture.
-    pub fn input(&self) -> Option<Input> {
-        self.one.as_ref().map(|(_, fitted)| Input::Picture(fitted.values.clone()))
+    pub fn input(&self) -> Option<Vec<f32>> {
+        self.one.as_ref().map(|(_, fitted)| fitted.values.clone())
     }
 
     /// A picture as an input, and where it is in it.
-    pub fn read(&self, path: &Path) -> Result<(Input, Placement), Error> {
+    pub fn read(&self, path: &Path) -> Result<(Vec<f32>, Placement), Error> {
         let (_, Picture { values, placement }) = self.viewer.read(path)?;
-        Ok((Input::Picture(values), placement))
+        Ok((values, placement))
     }
 
     /// What the outputs say of the one picture, written where that was asked for.
@@ -184,19 +180,13 @@ struct Viewer<'a> {
 }
 
 impl<'a> Viewer<'a> {
-    fn new(
-        options: &'a Options,
-        inputs: &[Port],
-        outputs: &[Port],
-        names: impl Fn(&Port) -> String,
-    ) -> Result<Self, Error> {
+    fn new(options: &'a Options, inputs: &[Port], outputs: &[Port]) -> Result<Self, Error> {
         let [input] = inputs else {
             return Err(PictureError::Inputs { inputs: inputs.len() }.into());
         };
-        let shape = super::super::pack_file::shape_of;
-        let forms = outputs.iter().map(|port| Form::of(&shape(port)));
+        let forms = outputs.iter().map(|port| Form::of(&port.shape));
         let found = forms.enumerate().find_map(|(index, form)| Some((index, form?)));
-        let classes = |port: &Port| shape(port).iter().product();
+        let classes = |port: &Port| port.shape.iter().product();
         let count = match (&found, outputs.first()) {
             (Some((_, form)), _) => form.classes,
             (None, first) => first.map_or(0, classes),
@@ -205,8 +195,8 @@ impl<'a> Viewer<'a> {
         Ok(Self {
             options,
             how: Preprocess::find(&options.preprocess)?,
-            layout: Layout::of(&names(input), &shape(input))?,
-            floats: input.kind() == PortType::default(),
+            layout: Layout::of(&input.name, &input.shape)?,
+            floats: input.floats,
             output: found.map_or(0, |(index, _)| index),
             form: found.map(|(_, form)| form),
             labels: labels.unwrap_or_default(),
