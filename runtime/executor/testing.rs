@@ -308,7 +308,7 @@ pub fn network() -> Vec<u8> {
         magic: MAGIC,
         version: VERSION,
         isa: Isa::Portable as u32,
-        panel: NR as u32,
+        panel: NR as u16,
         file_bytes: file.len() as u64,
         weights_offset,
         weights_bytes: pages.len() as u64,

@@ -166,6 +166,7 @@ mod tests {
             names: vec![String::new(); count],
             weights: panels.iter().map(weights).collect(),
             on_load: vec![0; count],
+            mapped: None,
             inputs: Vec::new(),
             outputs: Vec::new(),
         }

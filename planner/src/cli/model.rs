@@ -35,6 +35,9 @@ pub struct Reading {
     weights_file: Option<PathBuf>,
 }
 
+/// Extents of dimensions, by name.
+type Extents = Vec<(String, usize)>;
+
 impl Reading {
     /// Adds what is read besides the model and the data that it names.
     pub fn files(&self, files: Files) -> Files {
@@ -56,7 +59,7 @@ impl Reading {
     }
 
     /// Names and extents of the dimensions of each shape. What differs is its name.
-    fn shapes(&self) -> Result<Vec<(String, Vec<(String, usize)>)>, Error> {
+    fn shapes(&self) -> Result<Vec<(String, Extents)>, Error> {
         let mut lists = self.dims.iter().filter(|(_, extents)| extents.len() > 1);
         let count = match lists.next() {
             None => 1,
@@ -69,7 +72,7 @@ impl Reading {
                 extents
             }
         };
-        let mut shapes: Vec<(String, Vec<(String, usize)>)> = Vec::new();
+        let mut shapes: Vec<(String, Extents)> = Vec::new();
         for shape in 0..count {
             let extent = |extents: &[usize]| extents[shape.min(extents.len() - 1)];
             let different = self.dims.iter().filter(|(_, extents)| extents.len() > 1);
@@ -84,7 +87,7 @@ impl Reading {
         Ok(shapes)
     }
 
-    fn read(&self, path: &Path, dims: Vec<(String, usize)>) -> Result<Graph, Error> {
+    fn read(&self, path: &Path, dims: Extents) -> Result<Graph, Error> {
         let options = Options {
             memory: self.import_memory,
             shapes: self.shapes.clone(),

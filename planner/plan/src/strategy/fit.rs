@@ -246,14 +246,14 @@ impl PlanBuilder<'_> {
     /// The coarsest slices that fit in `bytes` next to the tables.
     pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
-        for index in 0..self.request.network.layers.len() {
+        for (index, &stored) in on_load.iter().enumerate() {
             let free = self.activations.free(index, bytes);
             let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
             if let Some(weights) = self.beside[index] {
                 design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
                 continue;
             }
-            let [algorithm, without_room] = self.algorithms(index, on_load[index]);
+            let [algorithm, without_room] = self.algorithms(index, stored);
             design.step_algorithms[index] = algorithm;
             if !self.precomputed.shapes[index][number(algorithm)].is_empty() {
                 let (cutting, ns) = self.cutting(index, algorithm, free, 1.0, u64::MAX, FEWEST);

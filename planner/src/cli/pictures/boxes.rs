@@ -100,7 +100,8 @@ impl Form {
         let (first, any) = if self.rows { (5, number(4)) } else { (4, 1.0) };
         let scores = (0..self.classes).map(|class| (class, any * number(first + class)));
         let (class, score) = scores.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        if !(score >= LEAST_SCORE) {
+        // NaN is no score.
+        if score.is_nan() || score < LEAST_SCORE {
             return None;
         }
         let back = |axis: usize, value: f32| (value - at.offset[axis]) / at.scale[axis];

@@ -91,7 +91,7 @@ impl Session<'_> {
         let skeleton = *instance.skeleton();
         let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
         let mut report = self.report(&instance, storage);
-        let described = |ports: &[Port]| ports.iter().map(|port| describe(port, &name)).collect();
+        let described = |ports: &[Port]| ports.iter().map(|port| describe(port, name)).collect();
         let (ins, outs): (Vec<_>, Vec<_>) =
             (described(skeleton.inputs), described(skeleton.outputs));
         let view = View::new(&args.pictures, &ins, &outs)?;
