@@ -30,7 +30,7 @@ impl std::error::Error for Error {}
 #[derive(Debug)]
 pub enum FindError {
     Unknown { name: String },
-    NoFile { path: PathBuf },
+    NoFile { path: PathBuf, found: &'static str },
     TooLarge { path: PathBuf, bytes: u64, most: u64 },
     Read { path: PathBuf, error: std::io::Error },
 }
@@ -46,11 +46,9 @@ impl fmt::Display for FindError {
                     known.join(", ")
                 )
             }
-            Self::NoFile { path } => write!(
-                f,
-                "the board {} is no regular file: give the path of a board.toml",
-                path.display()
-            ),
+            Self::NoFile { path, found } => {
+                write!(f, "the board {} is {found}: give the path of a board.toml", path.display())
+            }
             Self::TooLarge { path, bytes, most } => write!(
                 f,
                 "{} has {bytes} bytes, and a board.toml has at most {most}: give the path of a board.toml",

@@ -65,7 +65,9 @@ impl Source {
         }
         // A FIFO would keep its reader waiting, and no more than this is read of what may be no board at all.
         let read = match path.metadata() {
-            Ok(found) if !found.is_file() => return Err(FindError::NoFile { path }),
+            Ok(found) if !found.is_file() => {
+                return Err(FindError::NoFile { path, found: kind(found.file_type()) });
+            }
             Ok(found) if found.len() > LARGEST_FILE => {
                 return Err(FindError::TooLarge { path, bytes: found.len(), most: LARGEST_FILE });
             }
@@ -84,6 +86,24 @@ const LARGEST_FILE: u64 = 1 << 20;
 /// Names of the boards that come with eyelet.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
+}
+
+/// What has a path and is no file.
+fn kind(found: std::fs::FileType) -> &'static str {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if found.is_fifo() {
+            return "a FIFO (a named pipe)";
+        }
+        if found.is_socket() {
+            return "a socket";
+        }
+        if found.is_char_device() {
+            return "a character device";
+        }
+    }
+    if found.is_dir() { "a directory" } else { "no regular file" }
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ pub mod tests {
         let mut builder = Builder::new(Endianness::Little, is_64);
         builder.header.e_type = elf::ET_EXEC;
         builder.header.e_machine = if is_64 { elf::EM_AARCH64 } else { elf::EM_ARM };
-        builder.header.e_phoff = 64;
+        builder.header.e_phoff = if is_64 { 64 } else { 52 };
         let mut offset = 0x1000;
         for &(name, flags, address, bytes, zeroed, stored) in parts {
             let section = builder.sections.add();

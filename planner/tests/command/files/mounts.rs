@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 /// Runs a shell's script in a mount namespace of its own; `$EYELET` is the command. `None`, and says so, if `prepare` fails
 /// there, which mounts.
 fn in_mounts(folder: &Path, prepare: &str, script: &str) -> Option<Output> {
-    // The shell says that all is there before it begins.
+    // The shell says that all is there before it begins. Each step must do for the next.
+    let prepare = prepare.replace("; ", " && ");
     let script = format!("set -e; ( {prepare} ) >prepared.txt 2>&1 || exit 77; {script}");
     let done = Command::new("unshare")
         .args(["--mount", "sh", "-c", &script])
