@@ -470,7 +470,7 @@ pub enum Op {
     /// boxes [images, boxes, 4], scores [images, classes, boxes]: the places of the boxes that remain [images,
     /// classes, places], and -1 where there are no more
     Suppress(Suppression),
-    /// data [rows, columns], indices (words) [updates], updates [updates, columns]: the data with rows that the
+    /// data `[rows, columns]`, indices (words) `[updates]`, updates `[updates, columns]`: the data with rows that the
     /// indices name replaced by updates, or combined with them; indices count from the end where they are negative
     Scatter {
         op: ScatterOp,
