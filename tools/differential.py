@@ -126,7 +126,8 @@ def check(tensor, found):
             raise Different(f"`{tensor.name}`: integers differ")
         return
     worst = np.abs(found.astype(np.float64) - wanted).max()
-    if not worst <= TOLERANCE * max(np.abs(wanted).max(), 1e-3):
+    # A result near zero of terms near one has their rounding, a few times 1e-7.
+    if not worst <= TOLERANCE * max(np.abs(wanted).max(), 1e-2):
         raise Different(f"`{tensor.name}` differs by {worst:.2e}, of a largest magnitude of {np.abs(wanted).max():.2e}")
 
 
