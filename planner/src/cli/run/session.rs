@@ -16,7 +16,7 @@ use eyelet::arena::{MappedArena, give_back_code};
 use eyelet::device::threads::{cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
-use eyelet::executor::{Concurrent, Feed, Instance, Model, Options};
+use eyelet::executor::{Concurrent, Feed, Instance, Model, Options, Stats};
 use eyelet::kernels::Kernels;
 use eyelet::pack::{Header, PlanEntry, Port};
 use eyelet::storage::Storage;
@@ -230,6 +230,36 @@ fn infer(
     outputs::write(model, &report.outputs)
 }
 
+/// Times of the inferences that are measured, in nanoseconds. Memory for all is taken at once.
+struct Samples {
+    latency: Vec<u64>,
+    period: Vec<u64>,
+    compute: Vec<u64>,
+    stall: Vec<u64>,
+}
+
+impl Samples {
+    fn with_capacity(runs: usize) -> Self {
+        let samples = || Vec::with_capacity(runs);
+        Self { latency: samples(), period: samples(), compute: samples(), stall: samples() }
+    }
+
+    /// An inference that took so long, whose turn began then.
+    fn push(&mut self, ns: u64, turn: Instant, stats: Stats) {
+        self.latency.push(ns);
+        self.period.push(turn.elapsed().as_nanos() as u64);
+        self.compute.push(stats.compute_ns);
+        self.stall.push(stats.stall_ns);
+    }
+
+    fn report(mut self, report: &mut Report) {
+        report.latency_ms = Spread::of(&mut self.latency);
+        report.period_ms = Spread::of(&mut self.period).median;
+        report.compute_ms = Spread::of(&mut self.compute).median;
+        report.stall_ms = Spread::of(&mut self.stall).median;
+    }
+}
+
 /// Runs each picture of a folder once.
 fn each_picture(
     model: &mut Model<'_, '_, Concurrent<'_, '_>>,
@@ -239,8 +269,8 @@ fn each_picture(
     report: &mut Report,
 ) -> Result<(), Error> {
     let progress = Progress::count(output, "running", view.paths.len() as u64);
-    let (mut latency, mut period) = (Vec::new(), Vec::new());
-    let (mut compute, mut stall, mut digest) = (Vec::new(), Vec::new(), Digest::default());
+    let mut samples = Samples::with_capacity(view.paths.len());
+    let mut digest = Digest::default();
     for (number, path) in (1u32..).zip(&view.paths) {
         let turn = Instant::now();
         let (values, placement) = view.read(path)?;
@@ -253,21 +283,15 @@ fn each_picture(
             report.first_ms = milliseconds(ns);
             cache.prove(&args.pack)?;
         }
-        latency.push(ns);
-        compute.push(model.stats().compute_ns);
-        stall.push(model.stats().stall_ns);
         add_outputs(model, &mut digest);
         let seen = view.see(model, path, placement);
         report.pictures.push(Seen { latency_ms: Some(milliseconds(ns)), ..seen });
-        period.push(turn.elapsed().as_nanos() as u64);
+        samples.push(ns, turn, model.stats());
         progress.set(number.into());
     }
     drop(progress);
-    report.runs = latency.len() as u32;
-    report.latency_ms = Spread::of(&mut latency);
-    report.period_ms = Spread::of(&mut period).median;
-    report.compute_ms = Spread::of(&mut compute).median;
-    report.stall_ms = Spread::of(&mut stall).median;
+    report.runs = view.paths.len() as u32;
+    samples.report(report);
     report.output_digest = digest.to_string();
     Ok(view.write(None, &report.pictures)?)
 }
@@ -282,8 +306,7 @@ fn measure(
     mut layers: Option<&mut Layers>,
 ) -> Result<(), Error> {
     let runs = args.runs as usize;
-    let (mut latency, mut period) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
-    let (mut compute, mut stall) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
+    let mut samples = Samples::with_capacity(runs);
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
@@ -318,10 +341,7 @@ fn measure(
             cache.prove(&args.pack)?;
         }
         if number > args.warmup {
-            latency.push(ns);
-            period.push(turn.elapsed().as_nanos() as u64);
-            compute.push(model.stats().compute_ns);
-            stall.push(model.stats().stall_ns);
+            samples.push(ns, turn, model.stats());
         }
         let after = probe.as_mut().map(speed_probe::SpeedProbe::gflops);
         let counted = before.zip(after).filter(|_| number > args.warmup);
@@ -333,10 +353,7 @@ fn measure(
         progress.set(number.into());
     }
     drop(progress);
-    report.latency_ms = Spread::of(&mut latency);
-    report.period_ms = Spread::of(&mut period).median;
-    report.compute_ms = Spread::of(&mut compute).median;
-    report.stall_ms = Spread::of(&mut stall).median;
+    samples.report(report);
     report.speed = probe.map(|_| Speed::of(probed));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
     Ok(())
