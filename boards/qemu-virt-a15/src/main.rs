@@ -14,6 +14,7 @@
 
 mod machine;
 
+use board_support::link;
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
 use core::fmt::Write;
@@ -36,12 +37,12 @@ extern "C" fn main() -> ! {
         semihosting::exit(2)
     }
     let found = flash(report);
-    let memory = [machine::stack_bytes(), machine::data_bytes() - size_of_val(&ARENA)];
+    let memory = [link::stack_bytes(), link::data_bytes() - size_of_val(&ARENA)];
     semihosting::exit(report.status(found, expected, memory, None))
 }
 
 /// A pack that is memory.
 fn flash(report: &mut Report) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), &Inline, || {})
+    report.pack(&mut Slice(link::flash()), memory.as_mut_slice(), &Inline, || {})
 }

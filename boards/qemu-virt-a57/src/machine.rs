@@ -1,7 +1,6 @@
 //! The board: its serial port, clock, memories, and what happens at a fault.
 
 use board_support::console::Console;
-use board_support::paint::depth;
 use board_support::report::Report;
 use board_support::rings::Rings;
 use board_support::semihosting;
@@ -12,39 +11,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 global_asm!(include_str!("start.s"));
 
-unsafe extern "C" {
-    static stack_bottom: u8;
-    static stack_top: u8;
-    static data_start: u8;
-    static bss_end: u8;
-    static flash_start: u8;
-    static flash_end: u8;
-}
-
 /// What reports need.
 pub fn report() -> Report {
     // SAFETY: the board has one there.
     let console = unsafe { Console::pl011(0x0900_0000) };
     Report { console, ticks, frequency, now_ns }
-}
-
-/// The flash: what the emulator was told to put there.
-pub fn flash() -> &'static [u8] {
-    let (start, end) = (&raw const flash_start, &raw const flash_end);
-    // SAFETY: memory that nothing else is linked to, and that nobody writes.
-    unsafe { core::slice::from_raw_parts(start, end.addr() - start.addr()) }
-}
-
-/// The most bytes of stack that were in use so far.
-pub fn stack_bytes() -> usize {
-    // SAFETY: the startup painted the stack, which is in words. This core alone writes there, and
-    // not below what was in use.
-    unsafe { depth((&raw const stack_bottom).cast(), (&raw const stack_top).cast()) }
-}
-
-/// Bytes of all statics.
-pub fn data_bytes() -> usize {
-    (&raw const bss_end).addr() - (&raw const data_start).addr()
 }
 
 /// The generic timer's count.

@@ -18,6 +18,7 @@ mod cores;
 mod machine;
 mod watchdog;
 
+use board_support::link;
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
 use board_support::virtio::Times;
@@ -60,7 +61,7 @@ extern "C" fn main() -> ! {
     };
     let interrupts = watchdog::interrupts();
     let _ = writeln!(report.console, "interrupts   {interrupts} of the timer");
-    let memory = [machine::stack_bytes(), machine::data_bytes() - size_of_val(&ARENA)];
+    let memory = [link::stack_bytes(), link::data_bytes() - size_of_val(&ARENA)];
     semihosting::exit(report.status(found, expected, memory, None))
 }
 
@@ -71,13 +72,13 @@ fn flash(
     between: impl FnMut(),
 ) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(machine::flash()), memory.as_mut_slice(), device, between)
+    report.pack(&mut Slice(link::flash()), memory.as_mut_slice(), device, between)
 }
 
 /// The same again and again, until the watchdog ends it.
 fn starved(report: &mut Report) -> Result<Findings, Failed> {
     let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    let storage = &mut Slice(machine::flash());
+    let storage = &mut Slice(link::flash());
     report.opened(storage, memory.as_mut_slice(), 1, |report, instance, storage| {
         let mut model = instance.inline(storage);
         watchdog::start(STARVED_MS);

@@ -11,6 +11,8 @@ extern crate std;
 
 pub mod console;
 pub mod device;
+#[cfg(target_os = "none")]
+pub mod link;
 pub mod paint;
 pub mod report;
 pub mod rings;
