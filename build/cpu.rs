@@ -63,6 +63,7 @@ pub fn build(pipeline: Option<&str>) {
     println!("cargo::rustc-check-cfg=cfg(eyelet_x86)");
     println!("cargo::rustc-check-cfg=cfg(eyelet_neon)");
     println!("cargo::rustc-check-cfg=cfg(eyelet_core, values(\"in-order\", \"out-of-order\"))");
+    println!("cargo::rustc-check-cfg=cfg(eyelet_vfma)");
     println!("cargo::rerun-if-env-changed=EYELET_CORE");
     match env::var("EYELET_CORE").as_deref() {
         Ok(core @ ("in-order" | "out-of-order")) => {
@@ -76,13 +77,16 @@ pub fn build(pipeline: Option<&str>) {
         other => panic!("EYELET_CORE is in-order or out-of-order, not {other:?}"),
     }
     let var = |name: &str| env::var(name).unwrap_or_default();
+    let target = var("TARGET");
+    if has_vfma(&target) {
+        println!("cargo::rustc-cfg=eyelet_vfma");
+    }
     let neon = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "neon");
     let (kernels, cfg) = match var("CARGO_CFG_TARGET_ARCH").as_str() {
         "x86_64" => (X86, "eyelet_x86"),
         "aarch64" if neon && var("CARGO_CFG_TARGET_ENDIAN") == "little" => (ARM, "eyelet_neon"),
         _ => return,
     };
-    let target = var("TARGET");
     let mut why = String::from("none was found");
     for compiler in compilers(&target) {
         match compile(kernels, compiler.as_deref(), &target) {
@@ -155,4 +159,11 @@ fn compile(kernels: &[Kernel], compiler: Option<&str>, target: &str) -> Result<(
         objects.extend(build.try_compile_intermediates()?);
     }
     build().objects(&objects).try_compile("eyelet_kernels")
+}
+
+/// Whether a target is Cortex-M with floating point, which fuses multiply-adds. The compiler has no
+/// stable name for that.
+fn has_vfma(target: &str) -> bool {
+    ["thumbv7em-", "thumbv8m.main-"].iter().any(|cpu| target.starts_with(cpu))
+        && target.ends_with("eabihf")
 }

@@ -12,7 +12,8 @@
 //! compile for.
 //!
 //! Modules are kept next to a hash of what they were made from, since this program also runs when
-//! other kernels change.
+//! other kernels change. Where `tools/cuda.sh` has installed the compiler they are kept next to it,
+//! too: each is compiled once for all profiles, features and targets.
 
 #[path = "cuda/compiler.rs"]
 mod compiler;
@@ -66,7 +67,9 @@ pub fn build() {
     let images = match compiler::find(&root) {
         Some(compiler) => {
             let archs = archs(&compiler);
-            images::make(&compiler, &sources(&root.join("kernels/cuda")), &archs, &out)
+            let kept = kept(&root.join("target/cuda"));
+            let sources = sources(&root.join("kernels/cuda"));
+            images::make(&compiler, &sources, &archs, (&out, kept.as_deref()))
         }
         None => {
             warn(
@@ -79,6 +82,12 @@ pub fn build() {
     images::write_table(&images, &out);
     #[cfg(feature = "cuda-linked")]
     stub::make(&out);
+}
+
+/// The folder for modules of all builds, in that of the compiler if this is installed there.
+fn kept(compiler: &Path) -> Option<PathBuf> {
+    let folder = compiler.join("modules");
+    (compiler.is_dir() && std::fs::create_dir_all(&folder).is_ok()).then_some(folder)
 }
 
 /// What to compile for: what was asked for, or of the boards' architectures those that the compiler

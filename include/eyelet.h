@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* What the library's eyelet_version() must be. */
-#define EYELET_VERSION 2u
+#define EYELET_VERSION 3u
 uint32_t eyelet_version(void);
 
 /* What arenas are aligned to. */
@@ -62,13 +62,18 @@ enum {
     EYELET_ARENA = -5,     /* the memory is too small, or not aligned */
     EYELET_THREADS = -6,   /* threads could not be had, or the plan has scratch for fewer */
     EYELET_STATE = -7,     /* not now: an inference is under way, or the last change of budget or shape failed */
-    EYELET_DEVICE = -8     /* a device failed */
+    EYELET_DEVICE = -8,    /* a device failed */
+    EYELET_EARLY = -9,     /* a set's job before its task's period has passed */
+    EYELET_UNFINISHED = -10 /* a set's job while its task's last one has not ended: it is lost, and counts as a miss */
 };
 
 typedef struct eyelet_error {
     int32_t status; /* the number that was returned */
     char text[252]; /* what failed and where, the numbers that disagree, and what to do; UTF-8, terminated, cut off if too long */
 } eyelet_error;
+
+/* The most reads of a source in flight. */
+#define EYELET_READS 8u
 
 /* Where a pack is. */
 enum {
@@ -97,6 +102,19 @@ typedef struct eyelet_source {
      */
     int32_t (*read)(void *context, uint64_t offset, void *into, size_t bytes);
     void *context;
+    /*
+     * EYELET_CALLBACK, where the device reads by itself; else NULL. `start` begins a read as `read` would do it, gives it the number that it
+     * is told, and returns at once. `poll` says whether the read of a number has ended: 0 while it goes on; it may be NULL. `finish` waits for that
+     * read, and returns 0 or an error's number; the number is then free. From `start` to the return of `finish` the bytes are the device's;
+     * before and afterwards, whatever came of it, the device writes nothing. So many `reads` are in flight at most: 1 to EYELET_READS; 0 is 1.
+     *
+     * A set's reads then go on while its steps compute, on the caller's thread. So do those of a model with a thread that loads.
+     */
+    int32_t (*start)(void *context, uint32_t number, uint64_t offset, void *into, size_t bytes);
+    int32_t (*poll)(void *context, uint32_t number);
+    int32_t (*finish)(void *context, uint32_t number);
+    uint32_t reads;
+    uint32_t reserved; /* 0 */
 } eyelet_source;
 
 /*
@@ -267,6 +285,151 @@ typedef struct eyelet_times_info {
     uint64_t stall_ns;   /* waiting for weights; with load_inline: loading them */
 } eyelet_times_info;
 void eyelet_times(eyelet_model *model, eyelet_times_info *times);
+
+/*
+ * Several networks in one arena, each with deadlines: a set. Which one works next is decided by the deadlines of their jobs, between two
+ * steps. So an urgent network goes ahead in the middle of another's inference, and the outputs stay those of each network alone.
+ *
+ *     eyelet_task tasks[2] = {
+ *         {.pack = urgent, .timing = {.period_ns = 20000000, .compute_ns = 5000000}},
+ *         {.pack = slow, .timing = {.period_ns = 100000000, .compute_ns = 40000000}},
+ *     };
+ *     eyelet_set *set;
+ *     if (eyelet_set_open(&set, tasks, 2, arena, sizeof arena, NULL, &why) != EYELET_OK)
+ *         fail(why.text);
+ *     eyelet_set_run(set, &functions, body, NULL, &why);
+ *
+ *     static void body(void *context, eyelet_set *set)
+ *     {
+ *         for (;;) {
+ *             if (sensor_has_fired())
+ *                 eyelet_set_release(set, 0, eyelet_now(), NULL);
+ *             eyelet_set_step(set, NULL);
+ *         }
+ *     }
+ *
+ * The arena and the sources are lent to the set from eyelet_set_open to eyelet_set_close. A set may be used from any thread, by one at
+ * a time. Reads go on while steps compute as far as the source can; without a queue, a step reads what it needs.
+ */
+typedef struct eyelet_set eyelet_set;
+typedef struct eyelet_ports eyelet_ports;
+
+/* The most tasks of a set. */
+#define EYELET_SET_TASKS 8u
+
+/* The times of a task. `eyelet schedule` proves them. */
+typedef struct eyelet_timing {
+    uint64_t period_ns;   /* least time between two jobs */
+    uint64_t deadline_ns; /* from a job's release to its latest end; 0: the period */
+    uint64_t jitter_ns;   /* a job is released at most this long after it arrives; with the deadline at most the period */
+    uint64_t compute_ns;  /* all steps of a job, at worst */
+    uint64_t step_ns;     /* the longest step; 0: all of them */
+} eyelet_timing;
+
+/* A network that runs again and again. */
+typedef struct eyelet_task {
+    eyelet_source pack;
+    uint64_t budget; /* bytes that its first plan may have; 0: as many as it has room */
+    uint64_t room;   /* bytes of the arena that stay the network's, so that its budget can be changed up to there; 0: what the first plan needs */
+    eyelet_timing timing;
+    uint32_t shape;    /* as in eyelet_options */
+    uint32_t reserved; /* 0 */
+} eyelet_task;
+
+/* How a set is opened. All zero, or NULL in place of it, is what most want. The fields are those of eyelet_options. */
+typedef struct eyelet_set_options {
+    uint32_t threads; /* that compute; 0: as many as all plans are for, but no more than there are cores */
+    uint32_t no_verify;
+    uint32_t depth; /* of each network */
+    const uint32_t *cores;
+    uint64_t step_work;
+} eyelet_set_options;
+
+/* Bytes of arena for a set, its record included; a whole number of pages. 0 on an error. */
+uint64_t eyelet_set_bytes(const eyelet_task *tasks, uint32_t count, uint32_t threads, eyelet_error *error);
+
+/* Opens a set in an arena, which starts on a page. Writes *set, NULL on an error, which names the task by its place from 0 on. */
+int32_t eyelet_set_open(eyelet_set **set, const eyelet_task *tasks, uint32_t count, void *arena, uint64_t bytes,
+                        const eyelet_set_options *options, eyelet_error *error);
+
+/* Arena and sources are the caller's again. NULL is nothing. Does nothing while the set is at work. */
+void eyelet_set_close(eyelet_set *set);
+
+/* A job that has ended. */
+typedef struct eyelet_job {
+    uint32_t task;
+    uint32_t missed; /* not 0: after its deadline */
+    uint64_t response_ns;
+} eyelet_job;
+
+/* What begins or ends. */
+enum { EYELET_RELEASED = 0, EYELET_STEP_BEGINS = 1, EYELET_STEP_ENDS = 2, EYELET_ENDED = 3, EYELET_STARTS_OVER = 4 };
+
+/*
+ * The program's functions, which the set calls on the caller's thread. Each may be NULL. They must return, and must not use the set:
+ * calls from within are refused (EYELET_STATE).
+ */
+typedef struct eyelet_functions {
+    void (*inputs)(void *context, uint32_t task, eyelet_ports *ports);                 /* a job is about to compute: write its inputs */
+    void (*outputs)(void *context, const eyelet_job *job, eyelet_ports *ports);        /* a job has ended: its outputs are there until this returns */
+    void (*failed)(void *context, uint32_t task, const eyelet_error *why);             /* a job was given up; the task's next one tries again */
+    void (*event)(void *context, uint32_t event, uint32_t task, uint64_t now_ns);      /* for traces */
+    uint64_t (*now)(void *context); /* a clock that never goes back; NULL: eyelet_now, but without Linux it must be there */
+    void *context;
+} eyelet_functions;
+
+/* Inputs and outputs of a job, as long as the function that was called with them has not returned. As eyelet_input and its like. */
+float *eyelet_ports_input(eyelet_ports *ports, uint32_t index, uint64_t *elements);
+const float *eyelet_ports_output(eyelet_ports *ports, uint32_t index, uint64_t *elements);
+int32_t *eyelet_ports_input_words(eyelet_ports *ports, uint32_t index, uint64_t *elements);
+const int32_t *eyelet_ports_output_words(eyelet_ports *ports, uint32_t index, uint64_t *elements);
+int32_t eyelet_ports_input_info(eyelet_ports *ports, uint32_t index, eyelet_tensor *info, eyelet_error *error);
+int32_t eyelet_ports_output_info(eyelet_ports *ports, uint32_t index, eyelet_tensor *info, eyelet_error *error);
+
+/*
+ * Calls `body` with the set at work, and returns when it has returned; EYELET_OK whatever it did. The functions from eyelet_set_release to
+ * eyelet_set_change are only for it. No read is in flight afterwards, and jobs that have not ended are given up. Counts and periods go on
+ * when the set is run again. `body` must return: it must not jump out.
+ */
+int32_t eyelet_set_run(eyelet_set *set, const eyelet_functions *functions, void (*body)(void *context, eyelet_set *set), void *context,
+                       eyelet_error *error);
+
+/* A job of the task has arrived, at a time of the set's clock. EYELET_EARLY and EYELET_UNFINISHED: it is not released. */
+int32_t eyelet_set_release(eyelet_set *set, uint32_t task, uint64_t now_ns, eyelet_error *error);
+
+/*
+ * What comes next: at most one step of one network. EYELET_RUNNING, or EYELET_OK where no job can go on. A job that fails is given up,
+ * and `failed` is called; that is no error of the set.
+ */
+int32_t eyelet_set_step(eyelet_set *set, eyelet_error *error);
+
+/* Steps until that time, or until no job can go on. EYELET_RUNNING, or EYELET_OK as above. */
+int32_t eyelet_set_run_until(eyelet_set *set, uint64_t until_ns, eyelet_error *error);
+
+/* Gives up a task's job, and releases none of it until it is started again. */
+int32_t eyelet_set_stop(eyelet_set *set, uint32_t task, eyelet_error *error);
+int32_t eyelet_set_start(eyelet_set *set, uint32_t task, eyelet_error *error);
+
+/*
+ * Changes all networks to their plans with the largest budgets that need at most so many bytes, and to these times: all, or none. `count` is
+ * the number of tasks. 0 is as many bytes as the network has room. Weights that two plans share stay. A job that was in the middle of an
+ * inference starts over, if its network gets another plan: `inputs` is called again. Its deadline stays.
+ */
+int32_t eyelet_set_change(eyelet_set *set, const uint64_t *budgets, const eyelet_timing *timings, uint32_t count, eyelet_error *error);
+
+/* Counts of a task since the set was opened. */
+typedef struct eyelet_counts {
+    uint64_t jobs;             /* that ended */
+    uint64_t misses;           /* that ended late, or were lost because the one before had not ended */
+    uint64_t failed;           /* that were given up */
+    uint64_t compute_overruns; /* jobs that took longer than compute_ns */
+    uint64_t step_overruns;    /* steps that took longer than step_ns */
+    uint64_t worst_response_ns;
+} eyelet_counts;
+int32_t eyelet_set_counts(eyelet_set *set, uint32_t task, eyelet_counts *counts, eyelet_error *error);
+
+/* Linux: the system's clock, which a set goes by where it has no other; else 0. */
+uint64_t eyelet_now(void);
 
 /*
  * Without Linux: the program's own, called after a panic of the library, which is a bug in it; it must not return. Linux

@@ -59,6 +59,11 @@ pub const fn check(bytes: &[u8]) {
         text = text.add(" bytes in the regions working and kept, and the board ").add(NAME);
         text = text.add(" gives ").number(ARENA_BYTES as u64).add(": plan it with --budget ");
         text = text.number(ARENA_BYTES as u64).add(", or give the regions more in its board.toml");
+    } else if needs.least_fast_bytes(ARENA_BYTES as u64) > FAST_BYTES as u64 {
+        text = text.add("the pack needs ").number(needs.least_fast_bytes(ARENA_BYTES as u64));
+        text = text.add(" bytes in the region fast, and the board ").add(NAME).add(" gives ");
+        text = text.number(FAST_BYTES as u64).add(": plan it with --board ").add(NAME);
+        text = text.add(", or give the region more in its board.toml");
     } else if MAPPED_BYTES > 0 && needs.pack_bytes > MAPPED_BYTES as u64 {
         text = text.add("the pack has ").number(needs.pack_bytes);
         text = text.add(" bytes, and the region mapped of the board ").add(NAME).add(" has ");

@@ -21,6 +21,8 @@
 //! |---|---|
 //! | `board` | the board that is built for, as constants: only with `EYELET_BOARD` |
 //! | `ffi` | the C interface |
+//! | [`set`] | runs several networks with deadlines in one memory |
+//! | [`tasks`] | several networks with deadlines: which works next |
 //! | [`executor`] | opens packs and runs plans |
 //! | [`arena`] | the memory, and which bytes of it each side of the executor may touch |
 //! | `proof` | what `open` proves about a pack |
@@ -59,6 +61,7 @@ pub mod ops;
 pub mod pack;
 #[doc(hidden)]
 pub mod proof;
+pub mod set;
 pub mod storage;
 mod sys;
 pub mod tasks;

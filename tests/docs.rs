@@ -150,6 +150,8 @@ fn numbers_of_the_c_interface() {
         ("EYELET_THREADS", Status::Threads as i32),
         ("EYELET_STATE", Status::State as i32),
         ("EYELET_DEVICE", Status::Device as i32),
+        ("EYELET_EARLY", Status::Early as i32),
+        ("EYELET_UNFINISHED", Status::Unfinished as i32),
         ("EYELET_DIRECT", Kind::Direct as i32),
         ("EYELET_BUFFERED", Kind::Buffered as i32),
         ("EYELET_MAPPED", Kind::Mapped as i32),
@@ -159,10 +161,32 @@ fn numbers_of_the_c_interface() {
         assert_eq!(said(name), Some(number), "{name}");
     }
     assert!(HEADER.contains(&format!("#define EYELET_VERSION {}u\n", eyelet_version())));
+    assert!(HEADER.contains(&format!("#define EYELET_READS {}u\n", eyelet::storage::MAX_DEPTH)));
     assert!(HEADER.contains(&format!("#define EYELET_PAGE {}u\n", eyelet::pack::PAGE)));
     #[cfg(all(feature = "linux", target_os = "linux"))]
     {
         let stack = eyelet::device::threads::STACK_BYTES >> 10;
         assert!(HEADER.contains(&format!("a stack of {stack} KiB")));
     }
+}
+
+/// Pages are read on forges, too, which print what rustdoc hides.
+#[test]
+fn programs_on_pages_hide_no_lines() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut programs = 0;
+    for page in docs.chain([root.join("README.md")]) {
+        if page.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&page).unwrap();
+        for program in text.split("```rust").skip(1) {
+            let program = program.split("```").next().unwrap_or_default();
+            let hidden = program.lines().find(|line| line.trim() == "#" || line.starts_with("# "));
+            assert_eq!(hidden, None, "{}", page.display());
+            programs += 1;
+        }
+    }
+    assert!(programs > 3, "{programs} programs");
 }

@@ -1,8 +1,8 @@
 //! What a description says about the memory, the cores and the storage of a board.
 
-use crate::check::{bytes, inner, integer, tables};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use crate::check::{bytes, inner, narrow, natural, number, tables, text};
+use crate::cores::Cores;
+use toml::de::DeTable;
 
 /// A board, without its costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,15 +20,6 @@ pub struct Board {
     pub clock_hz: Option<u64>,
     pub storage: Option<Storage>,
     pub memories: Vec<Memory>,
-}
-
-/// Its processor's cores.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cores {
-    pub count: u32,
-    /// The numbers of the large cores, where cores differ.
-    pub big: Vec<u32>,
-    pub pipeline: Option<String>,
 }
 
 /// What packs are read from.
@@ -111,16 +102,29 @@ impl Board {
         self.memories.iter().find(|memory| memory.region(region) > 0)
     }
 
+    /// The cores that compute, as many as threads: the large ones first. Empty where the description has no cores.
+    pub fn compute_cores(&self) -> Vec<u32> {
+        let threads = self.threads.unwrap_or(1);
+        self.cores.as_ref().map_or_else(Vec::new, |cores| cores.computing(threads))
+    }
+
+    /// The core of the loader: the one that is named, or a small one that does not compute, or else a large one. `None`
+    /// where all compute and none is named.
+    pub fn loader_core(&self) -> Option<u32> {
+        let cores = self.cores.as_ref()?;
+        cores.loader_beside(&self.compute_cores())
+    }
+
     /// Reads what the schema has found good.
     pub(crate) fn read(table: &DeTable<'_>) -> Self {
         Self {
             name: text(table, "name").unwrap_or_default(),
             description: text(table, "description").unwrap_or_default(),
-            page: number(table, "page").unwrap_or_default(),
+            page: natural(table, "page").unwrap_or_default(),
             isa: text(table, "isa"),
-            threads: number(table, "threads").map(narrow),
+            threads: natural(table, "threads").map(narrow),
             cores: inner(table, "cores").map(Cores::read),
-            clock_hz: inner(table, "clock").and_then(|clock| number(clock, "hz")),
+            clock_hz: inner(table, "clock").and_then(|clock| natural(clock, "hz")),
             storage: inner(table, "storage")
                 .and_then(|storage| text(storage, "kind"))
                 .map(|kind| Storage { kind }),
@@ -129,26 +133,10 @@ impl Board {
     }
 }
 
-impl Cores {
-    fn read(table: &DeTable<'_>) -> Self {
-        let big = match table.get("big").map(Spanned::get_ref) {
-            Some(DeValue::Array(items)) => {
-                items.iter().filter_map(|item| integer(item.get_ref())).map(narrow).collect()
-            }
-            _ => Vec::new(),
-        };
-        let count = number(table, "count").map_or(0, narrow);
-        Self { count, big, pipeline: text(table, "pipeline") }
-    }
-}
-
 impl Memory {
     fn read(table: &DeTable<'_>) -> Self {
         let size = |key| table.get(key).and_then(|value| bytes(value.get_ref())).unwrap_or(0);
-        let gbs = table.get("gbs").and_then(|value| match value.get_ref() {
-            DeValue::Float(found) => found.as_str().parse().ok(),
-            value => integer(value).map(|value| value as f64),
-        });
+        let gbs = table.get("gbs").and_then(|value| number(value.get_ref()));
         let kind = match text(table, "kind").as_deref() {
             Some("flash") => MemoryKind::Flash,
             _ => MemoryKind::Ram,
@@ -156,23 +144,10 @@ impl Memory {
         Self {
             name: text(table, "name").unwrap_or_default(),
             kind,
-            base: number(table, "base").unwrap_or_default(),
+            base: natural(table, "base").unwrap_or_default(),
             bytes: size("bytes"),
             gbs,
             regions: Region::ALL.map(|region| size(region.name())),
         }
     }
-}
-
-/// The schema has no number of this kind that is too large.
-fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-fn text(table: &DeTable<'_>, key: &str) -> Option<String> {
-    Some(table.get(key)?.get_ref().as_str()?.to_owned())
-}
-
-fn number(table: &DeTable<'_>, key: &str) -> Option<u64> {
-    integer(table.get(key)?.get_ref())
 }

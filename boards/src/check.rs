@@ -144,7 +144,7 @@ pub(crate) fn integer(value: &DeValue<'_>) -> Option<u64> {
 }
 
 /// A number, with or without a point.
-fn number(value: &DeValue<'_>) -> Option<f64> {
+pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Float(found) => found.as_str().parse().ok(),
         DeValue::Integer(found) => {
@@ -214,4 +214,40 @@ pub(crate) fn tables<'a, 't>(
 /// Where a key stands.
 pub(crate) fn at(table: &DeTable<'_>, key: &str) -> usize {
     table.get_key_value(key).map_or(0, |(name, _)| name.span().start)
+}
+
+/// Where a key is: the byte at which it, or the nearest table around it, begins.
+pub(crate) fn locate(table: &DeTable<'_>, key: &str) -> usize {
+    let mut at = 0;
+    let mut table = table;
+    for part in key.split('.') {
+        let (name, index) = match part.split_once('[') {
+            Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
+            None => (part, None),
+        };
+        let Some((found, mut value)) = table.get_key_value(name) else { break };
+        at = found.span().start;
+        if let (Some(index), DeValue::Array(items)) = (index, value.get_ref()) {
+            let Some(item) = items.get(index) else { break };
+            (at, value) = (item.span().start, item);
+        }
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// The schema has no number of this kind that is too large.
+pub(crate) fn narrow(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn text(table: &DeTable<'_>, key: &str) -> Option<String> {
+    Some(table.get(key)?.get_ref().as_str()?.to_owned())
+}
+
+pub(crate) fn natural(table: &DeTable<'_>, key: &str) -> Option<u64> {
+    integer(table.get(key)?.get_ref())
 }

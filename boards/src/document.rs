@@ -1,10 +1,10 @@
 //! A description as a whole: its file, its text, and what it says.
 
 use crate::Board;
-use crate::check::{Place, parse};
+use crate::check::{Place, locate, parse};
 use crate::error::Error;
 use crate::{rules, schema};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 /// A description that fits the schema.
 #[derive(Clone, Debug)]
@@ -26,7 +26,8 @@ impl Document {
 
     /// Checks a profile, as `eyelet profile` writes it.
     pub fn check_profile(file: &str, text: &str) -> Result<(), Error> {
-        parse(Place { file, text }, schema::PROFILE).map(|_| ())
+        let place = Place { file, text };
+        rules::check_profile(place, &parse(place, schema::PROFILE)?)
     }
 
     pub fn board(&self) -> &Board {
@@ -45,27 +46,4 @@ impl Document {
         let at = DeTable::parse(text).map_or(0, |table| locate(table.get_ref(), key));
         place.fault(at, key, reason)
     }
-}
-
-/// Where a key is: the byte at which it, or the nearest table around it, begins.
-fn locate(table: &DeTable<'_>, key: &str) -> usize {
-    let mut at = 0;
-    let mut table = table;
-    for part in key.split('.') {
-        let (name, index) = match part.split_once('[') {
-            Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
-            None => (part, None),
-        };
-        let Some((found, mut value)) = table.get_key_value(name) else { break };
-        at = found.span().start;
-        if let (Some(index), DeValue::Array(items)) = (index, value.get_ref()) {
-            let Some(item) = items.get(index) else { break };
-            (at, value) = (item.span().start, item);
-        }
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            _ => break,
-        }
-    }
-    at
 }

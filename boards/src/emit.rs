@@ -23,6 +23,12 @@ pub fn constants(board: &Board) -> String {
     let cores = board.cores.as_ref();
     let big = cores.map_or_else(Vec::new, |cores| cores.big.clone());
     constant("The numbers of the large cores.", "BIG_CORES", "&[usize]", format!("&{big:?}"));
+    let compute = format!("&{:?}", board.compute_cores());
+    let says = "The cores that compute, one for each thread: the large ones first. Empty: the description has no cores.";
+    constant(says, "COMPUTE_CORES", "&[usize]", compute);
+    let loader = format!("{:?}", board.loader_core());
+    let says = "The core of the loader's thread: a small one, if one is left.";
+    constant(says, "LOADER_CORE", "Option<usize>", loader);
     let storage = board.storage.as_ref().map_or("", |storage| &storage.kind);
     let says = "What packs are read from. Empty: the description has none.";
     constant(says, "STORAGE", "&str", text(storage));

@@ -9,6 +9,7 @@
 
 mod board;
 mod check;
+mod cores;
 mod document;
 pub mod emit;
 mod error;
@@ -16,13 +17,15 @@ mod rules;
 pub mod schema;
 mod size;
 
-pub use board::{Board, Cores, Memory, MemoryKind, Region, Storage};
+pub use board::{Board, Memory, MemoryKind, Region, Storage};
+pub use cores::Cores;
 pub use document::Document;
 pub use error::{Error, FindError};
 
 use std::path::PathBuf;
 
-/// The boards that come with eyelet, with their descriptions.
+/// The boards that come with eyelet, with their descriptions. Cargo leaves the folders of other
+/// crates, which images are, out of this one's package: `src/images` links to descriptions there.
 pub const KNOWN: &[(&str, &str)] = &[
     ("host-avx512", include_str!("../host-avx512/board.toml")),
     ("host-avx2", include_str!("../host-avx2/board.toml")),
@@ -32,11 +35,12 @@ pub const KNOWN: &[(&str, &str)] = &[
     ("jetson-xavier-nx", include_str!("../jetson-xavier-nx/board.toml")),
     ("jetson-orin-nano", include_str!("../jetson-orin-nano/board.toml")),
     ("raspberry-pi-4", include_str!("../raspberry-pi-4/board.toml")),
+    ("rockpro64", include_str!("../rockpro64/board.toml")),
     ("cortex-a53", include_str!("../cortex-a53/board.toml")),
     ("gpu-host", include_str!("../gpu-host/board.toml")),
-    ("mps3-an547", include_str!("../mps3-an547/board.toml")),
-    ("qemu-virt-a15", include_str!("../qemu-virt-a15/board.toml")),
-    ("qemu-virt-a57", include_str!("../qemu-virt-a57/board.toml")),
+    ("mps3-an547", include_str!("images/mps3-an547.toml")),
+    ("qemu-virt-a15", include_str!("images/qemu-virt-a15.toml")),
+    ("qemu-virt-a57", include_str!("images/qemu-virt-a57.toml")),
 ];
 
 /// A description that was found: where it is from, and its text.

@@ -1,8 +1,8 @@
 //! What must hold among several keys of a description.
 
-use crate::check::{Place, at, inner, tables};
+use crate::check::{Place, at, inner, integer, locate, narrow, tables};
 use crate::error::Error;
-use crate::{Board, Memory, MemoryKind, Region, size};
+use crate::{Board, Cores, Memory, MemoryKind, Region, size};
 use toml::de::DeTable;
 
 /// Bytes of an arena's pages, whatever the storage's.
@@ -59,20 +59,23 @@ fn processor(board: &Board, place: Place<'_>, table: &DeTable<'_>) -> Result<(),
     Ok(())
 }
 
-/// Threads and large cores are no more than there are cores.
+/// Cores that are named exist, and threads are no more than there are cores.
 fn cores(board: &Board, place: Place<'_>, table: &DeTable<'_>) -> Result<(), Error> {
     let Some(cores) = &board.cores else { return Ok(()) };
-    if let Some(threads) = board.threads.filter(|threads| *threads > cores.count) {
-        let reason = format!("it is {threads}, and there are {} cores: give fewer", cores.count);
-        return Err(place.fault(at(table, "threads"), "threads", reason));
+    match cores.wrong(board.threads) {
+        Some((key, reason)) => Err(place.fault(locate(table, key), key, reason)),
+        None => Ok(()),
     }
-    if let Some(big) = cores.big.iter().find(|big| **big >= cores.count) {
-        let at = inner(table, "cores").map_or(0, |cores| at(cores, "big"));
-        let reason =
-            format!("it has core {big}, and the {} cores are numbered from 0", cores.count);
-        return Err(place.fault(at, "cores.big", reason));
+}
+
+/// Refuses a profile whose cores contradict one another.
+pub(crate) fn check_profile(place: Place<'_>, table: &DeTable<'_>) -> Result<(), Error> {
+    let threads = table.get("threads").and_then(|value| integer(value.get_ref())).map(narrow);
+    let wrong = inner(table, "cores").and_then(|cores| Cores::read(cores).wrong(threads));
+    match wrong {
+        Some((key, reason)) => Err(place.fault(locate(table, key), key, reason)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// What is wrong with a memory next to those before it: the key, and the reason.
@@ -195,6 +198,26 @@ stack = "16KiB"
         assert_eq!(plain.board().arena_bytes(), None);
     }
 
+    #[test]
+    fn large_cores_compute_and_a_small_one_loads() {
+        let cores = |count: u32, big: &str, threads: u32| {
+            let text = file()
+                .replacen("count = 2", &format!("count = {count}"), 1)
+                .replacen("big = [1]", &format!("big = {big}"), 1)
+                .replacen("threads = 1", &format!("threads = {threads}"), 1);
+            let document = Document::parse("x", &text).unwrap();
+            (document.board().compute_cores(), document.board().loader_core())
+        };
+        assert_eq!(cores(6, "[4, 5]", 2), (vec![4, 5], Some(0)));
+        assert_eq!(cores(6, "[4, 5]", 3), (vec![4, 5, 0], Some(1)));
+        assert_eq!(cores(4, "[2, 3]", 1), (vec![2], Some(0)));
+        assert_eq!(cores(2, "[0, 1]", 1), (vec![0], Some(1)));
+        assert_eq!(cores(4, "[]", 4), (vec![0, 1, 2, 3], None));
+        assert_eq!(cores(4, "[]", 3), (vec![0, 1, 2], Some(3)));
+        let plain = Document::parse("x", PORTABLE).unwrap();
+        assert_eq!((plain.board().compute_cores(), plain.board().loader_core()), (vec![], None));
+    }
+
     /// What is changed, the key that is named, and a part of the reason. The line is that of the changed text.
     #[test]
     fn faults_have_a_line_a_key_and_a_reason() {
@@ -235,6 +258,23 @@ stack = "16KiB"
             ("mapped = ", "working = ", "memory[0].working", "not of kind \"ram\""),
             ("stack = ", "mapped = ", "memory[1].mapped", "not of kind \"flash\""),
             ("big = [1]", "big = [2]", "cores.big", "core 2, and the 2 cores"),
+            ("big = [1]", "big = [1, 1]", "cores.big", "core 1 twice"),
+            ("big = [1]", "loader = 2", "cores.loader", "core 2, and the 2 cores"),
+            ("big = [1]", "loader = -1", "cores.loader", "it is -1; it must be an integer between"),
+            ("big = [1]", "little_speed = 0.5", "cores.little_speed", "no core is named as big"),
+            (
+                "big = [1]",
+                "little_speed = 0.5\nbig = [1, 0]",
+                "cores.little_speed",
+                "all cores are named as big",
+            ),
+            (
+                "big = [1]",
+                "little_speed = 1.5\nbig = [1]",
+                "cores.little_speed",
+                "it is 1.5; it must be between 0.01 and 1",
+            ),
+            ("big = [1]", "little_sped = 0.5", "cores.little_sped", "no such key"),
             (
                 "count = 2",
                 "count = 0",

@@ -76,6 +76,7 @@ const SIZES: Range = range(1.0, TWO_50, "between 1 and 2^50");
 const CACHES: Range = range(0.0, TWO_50, "between 0 and 2^50");
 const THREADS: Range = range(1.0, 1024.0, "between 1 and 1024");
 const CORE_NUMBERS: Range = range(0.0, 1023.0, "between 0 and 1023");
+const LITTLE_SPEEDS: Range = range(0.01, 1.0, "between 0.01 and 1");
 const DEPTHS: Range = range(1.0, 8.0, "between 1 and 8");
 const MULTIPROCESSORS: Range =
     range(1.0, 65536.0, "between 1 and 65536 with isa = \"cuda\", and left out without");
@@ -120,6 +121,8 @@ pub const BOARD: &[Key] = &[
 const CORES: &[Key] = &[
     must("count", Integer(THREADS)),
     may("big", Integers(CORE_NUMBERS)),
+    may("little_speed", Number(LITTLE_SPEEDS)),
+    may("loader", Integer(CORE_NUMBERS)),
     may("pipeline", Choice(&["in-order", "out-of-order"])),
 ];
 
@@ -177,6 +180,7 @@ pub const PROFILE: &[Key] = &[
     must("isa", Choice(ISAS)),
     must("threads", Integer(THREADS)),
     may("multiprocessors", Integer(MULTIPROCESSORS)),
+    may("cores", Table(UNEQUAL_CORES)),
     must("estimated", Flag),
     must("source", Text),
     must("compute", Table(COMPUTE)),
@@ -184,6 +188,14 @@ pub const PROFILE: &[Key] = &[
     may("mapped", Table(MAPPED)),
     may("transfer", Table(TRANSFER)),
     may("delays", Table(DELAYS)),
+];
+
+/// Cores of two kinds, in a profile.
+const UNEQUAL_CORES: &[Key] = &[
+    must("count", Integer(THREADS)),
+    must("big", Integers(CORE_NUMBERS)),
+    must("little_speed", Number(LITTLE_SPEEDS)),
+    may("loader", Integer(CORE_NUMBERS)),
 ];
 
 const COMPUTE: &[Key] = &[

@@ -18,15 +18,26 @@ pub struct Image {
     ptx: Version,
 }
 
-/// Compiles what is not there already, several architectures at a time.
-pub fn make(compiler: &Compiler, sources: &[PathBuf], archs: &[u32], out: &Path) -> Vec<Image> {
+/// Compiles what is not there already, several architectures at a time. Modules of builds with other features, or for other
+/// targets, are in `kept`, if there is such a folder.
+pub fn make(
+    compiler: &Compiler,
+    sources: &[PathBuf],
+    archs: &[u32],
+    (out, kept): (&Path, Option<&Path>),
+) -> Vec<Image> {
     let text: String =
         sources.iter().map(|source| format!("#include \"{}\"\n", source.display())).collect();
     let path = out.join("eyelet.cu");
     write(&path, &text);
     let unit = Unit { path: &path, text: &text };
     let key = key(compiler, &text);
-    let stale: Vec<_> = archs.iter().copied().filter(|arch| !is_made(*arch, &key, out)).collect();
+    let kept = kept.and_then(|kept| folder_of(&key, kept));
+    let kept = kept.as_deref();
+    let is_stale = |arch: &u32| {
+        !is_made(*arch, &key, out) && !kept.is_some_and(|kept| copy(*arch, &key, (kept, out)))
+    };
+    let stale: Vec<_> = archs.iter().copied().filter(is_stale).collect();
     if let Some(arch) = stale.first() {
         assert_separate(compiler, *arch, out);
     }
@@ -42,6 +53,11 @@ pub fn make(compiler: &Compiler, sources: &[PathBuf], archs: &[u32], out: &Path)
             });
         }
     });
+    // What cannot be kept is compiled again by other builds.
+    if let Some(kept) = kept {
+        let missing = archs.iter().filter(|arch| !is_made(**arch, &key, kept));
+        missing.for_each(|arch| _ = copy(*arch, &key, (out, kept)));
+    }
     archs.iter().map(|&arch| Image { arch, ptx: version(arch, out) }).collect()
 }
 
@@ -69,6 +85,28 @@ fn key(compiler: &Compiler, text: &str) -> String {
 /// The key is written last.
 fn is_made(arch: u32, key: &str, out: &Path) -> bool {
     fs::read_to_string(file(arch, "key", out)).is_ok_and(|made| made == key)
+}
+
+/// The folder of the modules that were made from the same. Those made from anything else are dropped.
+fn folder_of(key: &str, kept: &Path) -> Option<PathBuf> {
+    let folder = kept.join(key);
+    if !folder.is_dir() {
+        for old in kept.read_dir().ok()?.flatten() {
+            // What somebody still reads is compiled by them.
+            let _ = fs::remove_dir_all(old.path());
+        }
+    }
+    fs::create_dir_all(&folder).ok().map(|()| folder)
+}
+
+/// Copies a module, if it is there: whether it was. Files are whole or missing, whoever else copies the same.
+fn copy(arch: u32, key: &str, (from, to): (&Path, &Path)) -> bool {
+    let copied = |kind: &str| {
+        let new = to.join(format!("sm_{arch}.{kind}.{}", std::process::id()));
+        fs::copy(file(arch, kind, from), &new)?;
+        fs::rename(new, file(arch, kind, to))
+    };
+    is_made(arch, key, from) && ["cubin", "ptx", "key"].into_iter().all(|kind| copied(kind).is_ok())
 }
 
 fn compile(compiler: &Compiler, unit: &Unit<'_>, arch: u32, key: &str, out: &Path) {

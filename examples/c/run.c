@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "eyelet.h"
+#include "made_up.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -151,22 +152,6 @@ static void forget(const char *path)
     }
 }
 
-/* The values that `eyelet run` makes up: sums of four uniform ones (SplitMix64), with mean 0 and variance 1. */
-static void make_up(uint64_t seed, float *values, uint64_t count)
-{
-    uint64_t state = seed * 0x9e3779b97f4a7c15u ^ 0x6579656c65742121u;
-    for (uint64_t i = 0; i < count; i++) {
-        state += 0x9e3779b97f4a7c15u;
-        uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-        mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-        mixed ^= mixed >> 31;
-        int32_t sum = 0;
-        for (int part = 0; part < 4; part++)
-            sum += (int32_t)(mixed >> (16 * part) & 0xffff);
-        values[i] = (float)(sum - 131070) * (1.7320508f / 65536.0f);
-    }
-}
-
 /* Before every inference, since none keeps its inputs; straight into the arena. */
 static void fill(eyelet_model *model, const struct arguments *arguments)
 {
@@ -203,15 +188,13 @@ static void fill(eyelet_model *model, const struct arguments *arguments)
 
 static uint64_t digest_of(eyelet_model *model)
 {
-    uint64_t digest = 0xcbf29ce484222325u;
+    uint64_t digest = DIGEST;
     for (uint32_t index = 0; index < eyelet_outputs(model); index++) {
         uint64_t count;
         const void *values = eyelet_output(model, index, &count);
         if (values == NULL)
             values = eyelet_output_words(model, index, &count);
-        const unsigned char *bytes = (const unsigned char *)values;
-        for (uint64_t i = 0; i < count * sizeof(float); i++)
-            digest = (digest ^ bytes[i]) * 0x100000001b3u;
+        digest = digest_of_bytes(digest, values, count * sizeof(float));
     }
     return digest;
 }

@@ -508,11 +508,13 @@ mod tests {
         assert!(pow(-1.0, 0.5).is_nan());
     }
 
-    /// The same bits on every target: the checksum of results over a fixed set of inputs.
+    /// Results have the same bits on every target. The checksums are over a fixed set of inputs, and
+    /// over every tenth of them.
     #[test]
     fn results_have_the_bits_they_always_had() {
+        let sparse = if sweeps() { 1 } else { 10 };
         let checksum = |f: fn(f32) -> f32| {
-            both_signs(150.0).map(f).fold(0xcbf2_9ce4_8422_2325u64, |hash, y| {
+            both_signs(150.0).step_by(sparse).map(f).fold(0xcbf2_9ce4_8422_2325u64, |hash, y| {
                 (hash ^ y.to_bits() as u64).wrapping_mul(0x0000_0100_0000_01b3)
             })
         };
@@ -531,7 +533,7 @@ mod tests {
             checksum(|x| elu(x, 0.7, 1.1)),
             checksum(|x| swish(x, 1.702)),
         ];
-        let always = [
+        let all = [
             0x5159_71c1_300c_445a,
             0x3e04_3f89_52b4_bc07,
             0xcfde_2fa6_b4ab_5f99,
@@ -546,6 +548,21 @@ mod tests {
             0x9137_af25_e858_708b,
             0x5012_c11c_a49d_f9c5,
         ];
-        assert_eq!(found, always, "{found:#x?}");
+        let some = [
+            0x1a0d_cbca_8a0d_dbf3,
+            0xb461_a6b6_5974_d8cc,
+            0x16b0_52a0_53ce_e931,
+            0x4225_5dec_0e95_fbc3,
+            0x3ee0_6e0b_6a2f_a8a1,
+            0x4fae_dc57_33c3_522f,
+            0x0dc6_7b71_3354_9c19,
+            0xa470_72b2_444a_cf09,
+            0x6047_93a2_797e_30a5,
+            0xf586_5aee_1d8a_adf6,
+            0xfce8_a959_3779_d026,
+            0x3333_f34f_b124_d3e9,
+            0x1ebd_3891_a33a_89ac,
+        ];
+        assert_eq!(found, if sweeps() { all } else { some }, "{found:#x?}");
     }
 }

@@ -129,6 +129,44 @@ impl Kernels {
         rest.iter_mut().zip(&from[whole.len()..]).for_each(|(to, from)| *to = one(*from));
     }
 
+    /// The weights of one channel, or the first of them, as floats: of a panel that is stored in
+    /// `encoding` and holds `width` channels, those of channel `lane`.
+    ///
+    /// # Panics
+    /// When the panel has no such channel, or has fewer weights of it.
+    pub fn widen_channel(
+        &self,
+        encoding: Encoding,
+        panel: &[f32],
+        [width, lane]: [usize; 2],
+        to: &mut [f32],
+    ) {
+        let nr = self.nr();
+        assert!(lane < width && width <= nr, "channel {lane} of {width} in a panel for {nr}");
+        let body = &bytemuck::cast_slice::<f32, u8>(panel)[encoding.head_bytes(nr)..];
+        let halves = |one: fn(u16) -> f32, to: &mut [f32]| {
+            let from = &bytemuck::cast_slice::<u8, u16>(body)[..to.len() * width];
+            let from = from.chunks_exact(width);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = one(from[lane]));
+        };
+        match encoding {
+            Encoding::F32 => {
+                let from = panel[nr..][..to.len() * width].chunks_exact(width);
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = from[lane]);
+            }
+            Encoding::F16 => halves(f16, to),
+            Encoding::Bf16 => halves(bf16, to),
+            Encoding::I8 => {
+                let (scale, rest) = panel[nr..].split_at(nr);
+                let (scale, zero) = (scale[lane], bytemuck::cast_slice::<f32, i8>(rest)[lane]);
+                let from = &bytemuck::cast_slice::<u8, i8>(body)[..to.len() * width];
+                let from = from.chunks_exact(width);
+                let one = |from: &[i8]| dequantised(from[lane], zero, scale);
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = one(from));
+            }
+        }
+    }
+
     fn widen_eight(&self, panel: &[f32], width: usize, from: &[u8], to: &mut [f32]) {
         let nr = self.nr();
         assert!((1..=nr).contains(&width), "{width} channels in a panel with room for {nr}");
@@ -191,6 +229,20 @@ mod tests {
         core::iter::repeat_n(0.5, nr).chain(words.map(f32::from_bits)).collect()
     }
 
+    /// One channel's weights are those of all channels, one of each k.
+    fn channels_are_lanes(kernels: &Kernels, of: Encoding, panel: &[f32], sizes: [usize; 2]) {
+        let [width, rows] = sizes;
+        let mut wide = vec![0.0f32; rows * width + kernels.nr() - width];
+        kernels.widen(of, panel, width, 0, &mut wide);
+        for lane in 0..width {
+            let mut channel = vec![0.0f32; rows];
+            kernels.widen_channel(of, panel, [width, lane], &mut channel);
+            for (k, found) in channel.iter().enumerate() {
+                assert_eq!(found.to_bits(), wide[k * width + lane].to_bits(), "{k} of {lane}");
+            }
+        }
+    }
+
     #[test]
     fn all_kernels_widen_to_the_same_bits() {
         for kernels in Kernels::all() {
@@ -211,6 +263,7 @@ mod tests {
                             assert_eq!(found.to_bits(), wanted.to_bits(), "{bits:04x} {kernels:?}");
                         }
                     }
+                    channels_are_lanes(kernels, encoding, &panel, [width, 70]);
                 }
             }
         }
@@ -234,6 +287,7 @@ mod tests {
                 bytes.resize(bytes.len().next_multiple_of(32), 0);
                 let words = bytes.as_chunks::<4>().0.iter();
                 let panel: Vec<f32> = words.map(|word| f32::from_ne_bytes(*word)).collect();
+                channels_are_lanes(kernels, Encoding::I8, &panel, [width, rows]);
                 for (k, count) in [(0, rows), (1, 1), (17, 2), (200, 100), (299, 1)] {
                     let floats = count * width + nr - width;
                     let mut wide = vec![-1.0f32; floats + 1];

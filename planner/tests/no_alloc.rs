@@ -1,5 +1,6 @@
 //! The runtime never calls the allocator: opening a pack, changing the budget, inferences inline, inferences with a loader
-//! thread and workers. `tests/firmware` proves the same by linking without one.
+//! thread and workers, task sets. `tests/firmware` proves the same by linking without one. The memory of a task set is its
+//! arena, by the kernel's count.
 //!
 //! A program of its own, without the test harness, whose threads would be counted.
 
@@ -7,11 +8,12 @@ mod common;
 
 use common::Subject;
 use common::counting::{Counting, calls};
-use eyelet::arena::MappedArena;
+use eyelet::arena::{MappedArena, SharedArena};
 use eyelet::device::{Device, Inline, workers::Pool};
-use eyelet::executor::{Event, Feed, Instance, Model, Observer, Options};
+use eyelet::executor::{ChunkedInstance, Event, Feed, Instance, Model, Observer, Options};
+use eyelet::set::{Activity, Finished, Host, Member, Policy, Ports, Task, TaskSet};
 use eyelet::storage::{BufferedFile, DirectFile, Slice, Storage, StorageError};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,6 +85,97 @@ fn threaded<S: Storage + Send>(
     counted
 }
 
+/// Writes inputs, and sums up outputs.
+struct Sums<'i> {
+    input: &'i [f32],
+    sums: [f32; 2],
+    jobs: [u64; 2],
+}
+
+impl Host for Sums<'_> {
+    fn inputs(&mut self, _: usize, ports: &mut dyn Ports) {
+        ports.input_mut(0).unwrap().copy_from_slice(self.input);
+    }
+
+    fn outputs(&mut self, job: &Finished, ports: &mut dyn Ports) {
+        self.sums[job.task] = ports.output(0).unwrap().iter().map(|x| x.abs()).sum();
+        self.jobs[job.task] += 1;
+    }
+}
+
+const CHUNK: u64 = 16 << 10;
+/// Jobs of each task of the set.
+const JOBS: u64 = 40;
+
+/// Two networks, of which one at a time is in memory. Calls `look` after each step.
+fn set(
+    path: &CStr,
+    pack: &[u8],
+    bytes: u64,
+    chunks: u32,
+    host: &mut Sums<'_>,
+    look: &mut dyn FnMut(),
+) -> u64 {
+    let arena = SharedArena::new(bytes, CHUNK).unwrap();
+    let open =
+        || ChunkedInstance::open(&mut Slice(pack), &arena, Options::default(), chunks).unwrap();
+    let mut networks = [open(), open()];
+    let pool = arena.pool().unwrap();
+    assert_eq!(pool.chunks(), chunks);
+    let mut storages = [BufferedFile::open(path).unwrap(), BufferedFile::open(path).unwrap()];
+    let [a, b] = &mut networks;
+    let task = Task { chunk_ns: 1, step_ns: 10, ..Task::new(1000, 100) }.of(a);
+    let [of_a, of_b] = &mut storages;
+    let members =
+        [Member { task, network: a, storage: of_a }, Member { task, network: b, storage: of_b }];
+    let mut set = TaskSet::<_, 2>::new(Policy::Steps, members, pool).unwrap();
+    set.run(&Inline, &|| 0, host, |running| {
+        for job in 0..JOBS {
+            for task in 0..2 {
+                running.release(task, 1000 * job).unwrap();
+            }
+            while running.step() != Activity::Idle {
+                look();
+            }
+        }
+    });
+    set.counts(0).chunks + set.counts(1).chunks
+}
+
+/// So many bytes, by a line of the process's status.
+fn status(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    1024 * line.trim_matches([':', '\t', ' ', 'k', 'B']).parse::<u64>().unwrap()
+}
+
+/// A task set: no call of the allocator, and no more memory than its arena.
+fn sets(path: &CStr, pack: &[u8], input: &[f32], expected: f32) {
+    let (kept, chunks) = {
+        let arena = SharedArena::new(4 << 20, CHUNK).unwrap();
+        let opened = ChunkedInstance::open(&mut Slice(pack), &arena, Options::default(), u32::MAX);
+        let opened = opened.unwrap();
+        (opened.kept_bytes(), opened.chunks())
+    };
+    assert!(chunks > 2, "{chunks} chunks");
+    // With the list of slots.
+    let bytes = 2 * kept + u64::from(chunks) * CHUNK + 4096;
+    let mut host = Sums { input, sums: [0.0; 2], jobs: [0; 2] };
+    let mut swapped = 0;
+    let counted = calls(|| swapped = set(path, pack, bytes, chunks, &mut host, &mut || ()));
+    assert_eq!((host.jobs, host.sums), ([JOBS; 2], [expected; 2]));
+    assert_eq!(swapped, 2 * JOBS * u64::from(chunks), "each job pushes the other network out");
+    assert_eq!(counted, 0, "calls of the allocator, in a task set");
+    let (before, mut shared, mut all) = (status("VmRSS"), 0, 0);
+    set(path, pack, bytes, chunks, &mut host, &mut || {
+        shared = shared.max(status("RssShmem"));
+        all = all.max(status("VmRSS"));
+    });
+    assert!(shared > bytes / 2 && shared <= bytes, "{shared} bytes mapped, the arena has {bytes}");
+    let most = before + bytes + (2 << 20);
+    assert!(all <= most, "{all} bytes in all, {most} are the set's and what was there");
+}
+
 fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let subject = Subject::new(&common::digits());
@@ -128,6 +221,7 @@ fn main() {
         let under_way = self::threaded(open, &input, [budget, large], sum);
         assert_eq!(under_way, 0, "calls of the allocator, with reads under way");
     }
+    sets(&name, &pack, &input, sum);
     println!(
         "no_alloc: no call of the allocator in opening a pack, 6 inferences and 2 changes of budget, inline and threaded"
     );

@@ -16,21 +16,25 @@
 //! through pinned memory ([`Staging`](super::staging)).
 #![allow(unsafe_code)]
 
+use super::Chunks;
 use super::staging::{Launches, Ring, base, mirror};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{INPUTS, NONE, OpKind, Region, Step};
+use crate::pack::{FAST, INPUTS, NONE, OpKind, Region, Step};
 use crate::proof::Proven;
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
 /// The arena of an opened pack, after its header.
 #[derive(Debug)]
 pub(crate) struct PlannedMemory<'a> {
     base: *mut u8,
+    /// The start of fast memory, where buffers and scratch may lie.
+    fast: *mut u8,
     /// Bytes at its start that are the header's for ever.
     fixed: usize,
     len: usize,
@@ -68,6 +72,7 @@ pub(crate) struct Weights<'m, 'a> {
 #[derive(Debug)]
 pub(crate) struct Activations<'a> {
     base: *mut u8,
+    fast: *mut u8,
     len: usize,
     mirrors: Option<&'a mut [u8]>,
     lifetime: PhantomData<&'a mut [u8]>,
@@ -86,17 +91,24 @@ pub(crate) struct Operands<'a> {
 }
 
 impl<'a> PlannedMemory<'a> {
-    /// Splits the header off the front of an arena: both sides read it, whatever the plan. Addresses in plans count from the start of the whole arena.
+    /// Splits the header off the front of an arena: both sides read it, whatever the plan. Addresses
+    /// in plans count from the start of the whole arena; those from [`FAST`] on, from the start of
+    /// `fast`.
     ///
     /// # Panics
     /// When it does not fit.
-    pub(crate) fn split(arena: &'a mut [u8], fixed: usize) -> (&'a [u8], PlannedMemory<'a>) {
+    pub(crate) fn split(
+        arena: &'a mut [u8],
+        fast: &'a mut [u8],
+        fixed: usize,
+    ) -> (&'a [u8], PlannedMemory<'a>) {
         assert!(fixed <= arena.len());
         let (base, len) = (arena.as_mut_ptr(), arena.len());
+        let fast = fast.as_mut_ptr();
         // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever
         // touches ranges after them, so the shared slice is not written while it lives.
         let front = unsafe { core::slice::from_raw_parts(base, fixed) };
-        (front, PlannedMemory { base, fixed, len, pinned: None, lifetime: PhantomData })
+        (front, PlannedMemory { base, fast, fixed, len, pinned: None, lifetime: PhantomData })
     }
 
     /// With pinned memory, of which the first `mirrors` bytes are the ports', when the arena is a
@@ -106,9 +118,15 @@ impl<'a> PlannedMemory<'a> {
         Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
     }
 
+    /// The same without the bytes from `len` on, which nobody has any more.
+    #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
+    pub(crate) fn shorten(&mut self, len: usize) {
+        self.len = self.len.min(len).max(self.fixed);
+    }
+
     /// The two sides' allocators. They borrow the memory, so there is one pair at a time.
     pub(crate) fn sides(&mut self) -> (Weights<'_, 'a>, Activations<'_>) {
-        let Self { base, fixed, len, pinned, .. } = *self;
+        let Self { base, fast, fixed, len, pinned, .. } = *self;
         // SAFETY: the pinned memory was given to this value for `'a`; its two parts do not overlap,
         // and go to the one pair of sides that borrows it.
         let (mirrors, ring) = match pinned {
@@ -120,7 +138,7 @@ impl<'a> PlannedMemory<'a> {
         };
         (
             Weights { base, fixed, len, ring, lifetime: PhantomData },
-            Activations { base, len, mirrors, lifetime: PhantomData },
+            Activations { base, fast, len, mirrors, lifetime: PhantomData },
         )
     }
 }
@@ -142,6 +160,42 @@ impl<'m, 'a> Weights<'m, 'a> {
         // side waits and has no rectangles, and nothing after `start` is viewed as tables;
         // `&mut self` excludes loads.
         unsafe { core::slice::from_raw_parts_mut(self.base.add(start), self.len - start) }
+    }
+
+    /// Bytes of the arena.
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Bytes `start` to `end` of the arena; `None` if one is in the header or beyond the arena. Only as [`all`](Self::all),
+    /// and where they have memory.
+    pub(crate) fn between(&mut self, start: u64, end: u64) -> Option<&mut [u8]> {
+        let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+        let bytes = end.checked_sub(start).filter(|_| start >= self.fixed && end <= self.len)?;
+        // SAFETY: as of `all`.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.base.add(start), bytes) })
+    }
+
+    /// Calls `body` for each part of resident `index` that is in no chunk, with where its own bytes start.
+    ///
+    /// Only while the compute side does not have the plan yet, whose layout the chunks follow.
+    pub(crate) fn each_kept<E>(
+        &mut self,
+        proven: &Proven<'_>,
+        chunks: &Chunks<'_>,
+        index: usize,
+        mut body: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(load) = proven.plan().resident.get(index) else { return Ok(()) };
+        for part in chunks.kept_parts(load.address..load.address.saturating_add(load.bytes.into()))
+        {
+            if let Some((first, bytes)) = self.part(proven, index, &part) {
+                // SAFETY: `Proven` found the load inside the arena and after the tables. The part has memory: it is
+                // kept. The compute side waits; `&mut self` excludes loads.
+                body(first, unsafe { &mut *bytes })?;
+            }
+        }
+        Ok(())
     }
 
     /// `bytes` bytes of the arena from byte `start` on, where a skeleton or a plan's tables have
@@ -186,6 +240,25 @@ impl<'m, 'a> Weights<'m, 'a> {
         slice_from_raw_parts_mut(start, bytes)
     }
 
+    /// The part of resident `index` that lies in these bytes of the arena, and where its own bytes start; `None` if no
+    /// part does.
+    ///
+    /// It may be written only while no step runs, nor another read of it is in flight, and while it
+    /// has memory.
+    pub(super) fn part(
+        &self,
+        proven: &Proven<'_>,
+        index: usize,
+        bytes: &Range<u64>,
+    ) -> Option<(u64, *mut [u8])> {
+        let load = proven.plan().resident.get(index)?;
+        let start = load.address.max(bytes.start);
+        let end = load.address.saturating_add(load.bytes.into()).min(bytes.end);
+        let len = end.checked_sub(start).filter(|len| *len > 0 && self.ring.is_none())?;
+        let at = self.base.wrapping_add(start as usize);
+        Some((start - load.address, slice_from_raw_parts_mut(at, len as usize)))
+    }
+
     /// The staging ring, where the arena is a device's own.
     pub(crate) fn ring(&mut self) -> Option<&mut Ring<'m>> {
         self.ring.as_mut()
@@ -193,6 +266,15 @@ impl<'m, 'a> Weights<'m, 'a> {
 }
 
 impl Activations<'_> {
+    /// Where an address of a buffer or scratch is. `Proven` has found it inside the arena or inside
+    /// fast memory, or nobody accesses it.
+    fn at(&self, address: u64) -> *mut u8 {
+        match address.checked_sub(FAST) {
+            Some(offset) => self.fast.wrapping_add(offset as usize),
+            None => self.base.wrapping_add(address as usize),
+        }
+    }
+
     /// Everything that step `index` (counted without the host's) reads and writes, on a processor.
     /// `mapped` is the weights section of a pack that lies in memory.
     ///
@@ -220,9 +302,9 @@ impl Activations<'_> {
             }
             let (data, rows, cols, pitch) = self.rectangle(proven, kind, id);
             // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it
-            // holds), the buffer inside the arena and 64-byte aligned, and the rows that are lent
+            // holds), the buffer inside the arena or fast memory and 64-byte aligned, and the rows that are lent
             // disjoint from what the step is lent to write, and from its scratch; no load that may
-            // be in flight during the step touches the buffer. The arena is initialised memory.
+            // be in flight during the step touches the buffer. Both are initialised memory.
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
         let inputs = core::array::from_fn(operand);
@@ -248,9 +330,7 @@ impl Activations<'_> {
                 },
                 scratch: match step.scratch_bytes as usize {
                     0 => &mut [],
-                    bytes => {
-                        core::slice::from_raw_parts_mut(self.base.add(step.scratch as usize), bytes)
-                    }
+                    bytes => core::slice::from_raw_parts_mut(self.at(step.scratch), bytes),
                 },
             }
         }
@@ -355,17 +435,18 @@ impl Activations<'_> {
         let skeleton = proven.skeleton();
         let mut ports = skeleton.inputs.iter().chain(skeleton.outputs);
         let Some(port) = ports.nth(index) else { return &mut [] };
+        let range = proven.port_bytes(port.tensor);
+        let start = self.at(range.start);
         if let Some(mirrors) = self.mirrors.as_deref_mut() {
             let bytes = mirrors.get_mut(mirror(skeleton, index)).unwrap_or_default();
             return bytemuck::try_cast_slice_mut(bytes).unwrap_or_default();
         }
-        let range = proven.port_bytes(port.tensor);
-        // SAFETY: `Proven` found the tensor contiguous, inside the arena, 4-byte aligned, and
-        // disjoint from every load that may be in flight during the host's turn; `&mut self`
+        // SAFETY: `Proven` found the tensor contiguous, inside the arena or fast memory, 4-byte
+        // aligned, and disjoint from every load that may be in flight during the host's turn; `&mut self`
         // excludes steps.
         unsafe {
             core::slice::from_raw_parts_mut(
-                self.base.add(range.start as usize).cast::<f32>(),
+                start.cast::<f32>(),
                 (range.end - range.start) as usize / 4,
             )
         }
@@ -381,7 +462,7 @@ impl Activations<'_> {
         id: u32,
     ) -> (*mut f32, usize, usize, usize) {
         let tensor = &proven.skeleton().tensors[id as usize];
-        let buffer = proven.plan().places.at(tensor.buffer as usize).address as usize;
+        let buffer = self.at(proven.plan().places.at(tensor.buffer as usize).address);
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => {
@@ -393,7 +474,7 @@ impl Activations<'_> {
                 (start, rows, tensor.cols() as usize, tensor.pitch as usize)
             }
         };
-        (self.base.wrapping_add(buffer + 4 * start).cast::<f32>(), rows, cols, pitch)
+        (buffer.wrapping_add(4 * start).cast::<f32>(), rows, cols, pitch)
     }
 }
 

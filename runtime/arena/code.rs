@@ -9,9 +9,15 @@ use crate::sys::page_bytes;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-/// Has the kernel unmap the code and constants of the program and its libraries. What is used again
-/// is mapped again from the page cache.
+/// Has the kernel unmap the code and constants of the program and its libraries, and take what the
+/// allocator of the C library does not use. What code is used again is mapped again from the page
+/// cache.
 pub fn give_back_code() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: memory that is in use stays where it is.
+    unsafe {
+        libc::malloc_trim(0)
+    };
     // SAFETY: the callback fits the call, which hands it a record that is valid during it.
     unsafe { libc::dl_iterate_phdr(Some(give_back_segments), null_mut()) };
 }

@@ -11,13 +11,12 @@
 //! serve: on a virtual machine that takes two to three times as long as one piece. Of an arena
 //! smaller than a huge page that would be all reads. These bytes are resident at once.
 //!
-//! What a plan leaves unused can be given back to the system ([`Pages::give_back`]).
+//! What a plan leaves unused can be given back to the system ([`Pages::give_back`]), and taken again
+//! in the background ([`Pages::take`]).
 #![allow(unsafe_code)]
 
-use super::{ArenaError, ArenaMemory};
-use crate::sys::errno;
-use crate::sys::page_bytes;
-use core::marker::PhantomData;
+use super::{ArenaError, ArenaMemory, Pages};
+use crate::sys::{errno, page_bytes};
 use core::ptr::{NonNull, null_mut};
 
 /// Bytes of a huge page, as on x86-64 and on ARM with small pages of 4 KiB.
@@ -26,6 +25,17 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of the least arena that is cut from a huge page, which as a whole is resident for that
 /// moment: about what the program itself has yet to touch by then.
 const LEAST_CUT: usize = 1 << 20;
+
+/// How the memory of an arena is had from the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapOptions {
+    /// All pages are resident before the arena is used. Otherwise the system provides a page when it
+    /// is touched first, which the first inference, or a larger budget, waits for.
+    pub resident: bool,
+    /// The pages are locked: resident at once, and never swapped out. Such an arena gives nothing
+    /// back to the system: [`Pages::give_back`] is an error.
+    pub locked: bool,
+}
 
 /// Memory of a size that is chosen at run time.
 #[derive(Debug)]
@@ -41,8 +51,47 @@ unsafe impl Send for MappedArena {}
 unsafe impl Sync for MappedArena {}
 
 impl MappedArena {
-    /// Maps `bytes` bytes of zeros.
+    /// Maps `bytes` bytes of zeros, which become resident as they are touched.
     pub fn new(bytes: usize) -> Result<Self, ArenaError> {
+        Self::with(bytes, MapOptions::default())
+    }
+
+    /// Maps `bytes` bytes of zeros.
+    pub fn with(bytes: usize, options: MapOptions) -> Result<Self, ArenaError> {
+        let mut arena = Self::map(bytes)?;
+        if options.resident {
+            arena.touch();
+        }
+        if options.locked {
+            arena.lock()?;
+        }
+        Ok(arena)
+    }
+
+    /// Has the system provide all pages.
+    fn touch(&mut self) {
+        for at in (0..self.len).step_by(page_bytes()) {
+            // SAFETY: inside of the mapping, which is borrowed exclusively and holds zeros.
+            // Volatile: the system looks at it.
+            unsafe { self.start.add(at).write_volatile(0) };
+        }
+    }
+
+    /// Locks all pages in memory, until they are unmapped.
+    fn lock(&mut self) -> Result<(), ArenaError> {
+        // SAFETY: exactly the mapping. Its contents stay.
+        if unsafe { libc::mlock(self.start.as_ptr().cast(), self.len) } == 0 {
+            return Ok(());
+        }
+        let errno = errno();
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a record to be filled.
+        unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+        #[allow(clippy::unnecessary_cast, reason = "32-bit systems have another type")]
+        Err(ArenaError::Lock { errno, bytes: self.len, limit: limit.rlim_cur as u64 })
+    }
+
+    fn map(bytes: usize) -> Result<Self, ArenaError> {
         let failed = |errno| ArenaError::Map { errno, bytes };
         if bytes == 0 {
             return Err(failed(libc::EINVAL));
@@ -123,7 +172,9 @@ impl MappedArena {
     /// used.
     pub fn memory_and_pages(&mut self) -> (ArenaMemory<'_>, Pages<'_>) {
         let (start, len) = (self.start.addr().get(), self.len);
-        (self.memory(), Pages { start, len, lifetime: PhantomData })
+        // SAFETY: exactly the mapping, which is borrowed as long.
+        let pages = unsafe { Pages::from_raw(start, len) };
+        (self.memory(), pages)
     }
 }
 
@@ -154,67 +205,6 @@ unsafe fn cut(start: *mut u8, kept: usize) {
     fill(0);
 }
 
-/// The pages of a mapped arena, for as long as its memory is borrowed.
-#[derive(Clone, Copy, Debug)]
-pub struct Pages<'a> {
-    start: usize,
-    len: usize,
-    lifetime: PhantomData<&'a MappedArena>,
-}
-
-impl Pages<'_> {
-    /// Bytes of the arena.
-    pub fn bytes(&self) -> u64 {
-        self.len as u64
-    }
-
-    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes.
-    /// Afterwards they are zeros, and not resident until they are touched again. The last page goes
-    /// as a whole if the part reaches to the arena's end.
-    ///
-    /// If the part starts inside a huge page, the system divides that page. It may join the halves
-    /// again when both are in use.
-    pub fn give_back(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
-        self.advise(part, libc::MADV_DONTNEED)
-    }
-
-    /// Has the system provide the whole pages of a part of the arena now, and returns their bytes.
-    /// Without this the system provides each page when it is touched first. Contents stay. Linux
-    /// before 5.14 refuses; the error can be ignored.
-    pub fn take(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
-        const MADV_POPULATE_WRITE: i32 = 23;
-        self.advise(part, MADV_POPULATE_WRITE)
-    }
-
-    /// Advises the system about the whole pages of a part of the arena: to discard their contents
-    /// or to provide them.
-    fn advise(&self, part: &mut [u8], advice: i32) -> Result<u64, ArenaError> {
-        let (address, bytes) = (part.as_ptr().addr(), part.len());
-        let inside = address.checked_sub(self.start).filter(|at| at + bytes <= self.len);
-        let Some(at) = inside else {
-            return Err(ArenaError::Map { errno: libc::EINVAL, bytes });
-        };
-        let page = page_bytes();
-        let end = address + bytes;
-        // After the arena's last byte its mapping goes on to the end of that page.
-        let last =
-            if at + bytes == self.len { end.next_multiple_of(page) } else { end - end % page };
-        let before = address.next_multiple_of(page) - address;
-        let whole = last.saturating_sub(address + before);
-        if whole == 0 {
-            return Ok(0);
-        }
-        let first = part.as_mut_ptr().wrapping_add(before);
-        // SAFETY: whole pages of an anonymous, private mapping (`lifetime` keeps it), which hold
-        // bytes of `part` and nothing else. That is borrowed exclusively, and its bytes, should
-        // they be zeros then, are still bytes.
-        match unsafe { libc::madvise(first.cast(), whole, advice) } {
-            0 => Ok(whole as u64),
-            _ => Err(ArenaError::Map { errno: errno(), bytes: whole }),
-        }
-    }
-}
-
 impl Drop for MappedArena {
     fn drop(&mut self) {
         // SAFETY: exactly the mapping that was made; nothing borrows it any more.
@@ -224,6 +214,7 @@ impl Drop for MappedArena {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pages::has_small_pages;
     use super::*;
 
     #[test]
@@ -245,6 +236,36 @@ mod tests {
     }
 
     #[test]
+    fn pages_are_resident_before_they_are_used() {
+        if !has_small_pages() {
+            return;
+        }
+        for bytes in [5000, 3 << 20] {
+            let options = MapOptions { resident: true, locked: false };
+            let mut arena = MappedArena::with(bytes, options).unwrap();
+            assert_eq!(resident(&mut arena), bytes.div_ceil(4096));
+        }
+    }
+
+    #[test]
+    fn locked_pages_stay() {
+        let locked = MapOptions { resident: false, locked: true };
+        // Every system lets a process lock a few pages; emulators may not.
+        let mut arena = match MappedArena::with(8192, locked) {
+            Err(ArenaError::Lock { bytes: 8192, .. }) => return,
+            arena => arena.unwrap(),
+        };
+        assert_eq!(resident(&mut arena), 2);
+        let (mut memory, pages) = arena.memory_and_pages();
+        assert!(pages.give_back(memory.as_mut_slice()).is_err());
+        drop(memory);
+        assert_eq!(resident(&mut arena), 2);
+        let error = ArenaError::Lock { errno: libc::ENOMEM, bytes: 1 << 20, limit: 65536 };
+        let text = std::string::ToString::to_string(&error);
+        assert!(["1048576", "65536", "ulimit -l"].iter().all(|part| text.contains(part)), "{text}");
+    }
+
+    #[test]
     fn impossible_sizes_are_refused() {
         let bytes = usize::MAX - 8192;
         let error = MappedArena::new(bytes).unwrap_err();
@@ -254,14 +275,9 @@ mod tests {
     }
 
     /// Pages of an arena that are resident.
-    fn resident(arena: &MappedArena) -> usize {
-        let mut flags = std::vec![0u8; arena.len.div_ceil(4096)];
-        // SAFETY: the vector has a byte for each page of the mapping, pages being at least this
-        // large.
-        let status =
-            unsafe { libc::mincore(arena.start.as_ptr().cast(), arena.len, flags.as_mut_ptr()) };
-        assert_eq!(status, 0);
-        flags.iter().filter(|flag| **flag & 1 != 0).count()
+    fn resident(arena: &mut MappedArena) -> usize {
+        let (_memory, pages) = arena.memory_and_pages();
+        pages.resident(0..pages.bytes())
     }
 
     /// Pieces that the arena is in, in physical memory; none where the system does not know.
@@ -295,52 +311,10 @@ mod tests {
     #[test]
     fn only_pages_of_the_arena_are_resident() {
         let mut arena = MappedArena::new(8 << 20).unwrap();
-        assert_eq!(resident(&arena), 0);
+        assert_eq!(resident(&mut arena), 0);
         for page in [0, 700, 1999] {
             arena.memory().as_mut_slice()[page * 4096 + 17] = 1;
         }
-        assert!((3..=2048).contains(&resident(&arena)));
-    }
-
-    #[test]
-    fn what_is_given_back_is_not_resident() {
-        const BYTES: usize = 12 << 20;
-        let mut arena = MappedArena::new(BYTES + 100).unwrap();
-        arena.memory().as_mut_slice().fill(5);
-        assert_eq!(resident(&arena), BYTES / 4096 + 1);
-        let (mut memory, pages) = arena.memory_and_pages();
-        // From inside of a page inside of a huge page.
-        let given = pages.give_back(&mut memory.as_mut_slice()[(3 << 20) + 5..]).unwrap();
-        assert_eq!(given, (9 << 20));
-        drop(memory);
-        assert_eq!(resident(&arena), (3 << 20) / 4096 + 1);
-        let memory = arena.memory();
-        assert_eq!(memory.as_slice()[3 << 20..][..4097], [&[5; 4096][..], &[0]].concat());
-        drop(memory);
-        // Taken again, where the system can do that. Emulators accept any advice, and do nothing.
-        let (mut memory, pages) = arena.memory_and_pages();
-        let part = 4 << 20..6 << 20;
-        let anything = pages.advise(&mut memory.as_mut_slice()[part.clone()], i32::MAX).is_ok();
-        let taken = pages.take(&mut memory.as_mut_slice()[part]);
-        assert_eq!(memory.as_slice()[0], 5);
-        drop(memory);
-        if taken == Ok(2 << 20) {
-            assert!(resident(&arena) >= (5 << 20) / 4096 || anything);
-            let (mut memory, pages) = arena.memory_and_pages();
-            let given = pages.give_back(&mut memory.as_mut_slice()[3 << 20..]);
-            assert_eq!(given, Ok((9 << 20) + 4096));
-        }
-        // The middle, of which only whole pages go.
-        let (mut memory, pages) = arena.memory_and_pages();
-        assert_eq!(pages.give_back(&mut memory.as_mut_slice()[1..4096]), Ok(0));
-        assert_eq!(pages.give_back(&mut memory.as_mut_slice()[1..12288]), Ok(8192));
-        assert_eq!(
-            pages.give_back(&mut []),
-            Err(ArenaError::Map { errno: libc::EINVAL, bytes: 0 })
-        );
-        let mut other = [0; 10];
-        assert!(pages.give_back(&mut other).is_err());
-        drop(memory);
-        assert_eq!(resident(&arena), (3 << 20) / 4096 - 2);
+        assert!((3..=2048).contains(&resident(&mut arena)));
     }
 }

@@ -24,6 +24,35 @@ pub enum ArenaError {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// Chunks of this size cannot be mapped one by one.
+    Chunk {
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// Bytes of the system's page.
+        page: u64,
+    },
+    /// No slot of the pool is free, though one should be: a chunk could not leave memory before.
+    NoSlot,
+    /// What is free of a shared arena is its pool, or lent to a network that is being opened.
+    Shared,
+    /// The system refuses to lock the memory.
+    Lock {
+        /// The system's error number.
+        errno: i32,
+        /// Bytes to lock.
+        bytes: usize,
+        /// Bytes that this process may lock, as far as the system says.
+        limit: u64,
+    },
+    /// A part of the arena that does not lie inside it, or that ends before it starts.
+    Outside {
+        /// The part's first byte.
+        start: u64,
+        /// The byte after its last.
+        end: u64,
+        /// Bytes of the arena.
+        arena: u64,
+    },
 }
 
 impl core::fmt::Display for ArenaError {
@@ -38,11 +67,49 @@ impl core::fmt::Display for ArenaError {
             Self::Map { errno, bytes } => {
                 write!(f, "no memory for an arena of {bytes} bytes: system error {errno}")
             }
+            Self::Outside { start, end, arena } => write!(
+                f,
+                "bytes {start} to {end} are no part of the arena of {arena} bytes: name a part that \
+                 starts before it ends, and ends by {arena}"
+            ),
+            Self::Chunk { chunk, page } => write!(
+                f,
+                "a chunk of {chunk} bytes is no whole number of the system's pages of {page}: round it up"
+            ),
+            Self::NoSlot => f.write_str(
+                "no slot of the pool is free, though one should be: the system did not unmap a chunk before",
+            ),
+            Self::Shared => f.write_str(
+                "what is free of the shared arena is its pool already, or another network is being opened in it: \
+                 open all networks, one after the other, then make the pool",
+            ),
+            Self::Lock { errno, bytes, limit } => write!(
+                f,
+                "an arena of {bytes} bytes cannot be locked in memory: system error {errno}; the \
+                 process may lock {limit} bytes (RLIMIT_MEMLOCK): raise that by ulimit -l, or do \
+                 not lock"
+            ),
         }
     }
 }
 
 impl core::error::Error for ArenaError {}
+
+/// The memory of a network, a slice for each region.
+#[derive(Debug)]
+pub struct Regions<'a> {
+    /// The arena: the regions working and kept, side by side. It must start on a page.
+    pub arena: &'a mut [u8],
+    /// Fast memory, such as tightly coupled memory: buffers and scratch that the plan has put there.
+    /// It must start on 64 bytes. Empty where a board has none.
+    pub fast: &'a mut [u8],
+}
+
+impl<'a> From<&'a mut [u8]> for Regions<'a> {
+    fn from(arena: &'a mut [u8]) -> Self {
+        Self { arena, fast: &mut [] }
+    }
+}
 
 /// Exclusive use of an arena's bytes.
 #[derive(Debug)]

@@ -5,9 +5,10 @@
 //! lent, as that is.
 #![allow(unsafe_code)]
 
-use super::{LoadList, Weights};
+use super::{Chunks, LoadList, Weights};
 use crate::proof::Proven;
 use crate::storage::{InFlight, Storage, StorageError};
+use heapless::Vec;
 
 /// The loads that have begun and are not yet used, in order.
 #[derive(Debug)]
@@ -92,5 +93,65 @@ impl<'m, 'a, S: Storage> Reads<'_, '_, 'm, 'a, S> {
     /// Takes the load that began first off the list, when it has arrived.
     pub fn finish(&mut self) {
         self.in_flight.finish();
+    }
+}
+
+/// The allocator of one of several networks, and its reads in flight. All of them are waited for before
+/// [`lanes`](Self::lanes) returns.
+#[derive(Debug)]
+pub(crate) struct Lane<'m, 'a, 'q, S: Storage> {
+    // Dropped first: it waits.
+    in_flight: InFlight<'q, S>,
+    weights: Weights<'m, 'a>,
+}
+
+impl<'m, 'a, 'q, S: Storage> Lane<'m, 'a, 'q, S> {
+    /// Calls `body` with a lane for each network: its allocator, its storage, and how many reads it may have in flight.
+    /// There are at most `N`. Returns when no read of any is in flight any more.
+    pub fn lanes<T, const N: usize>(
+        networks: impl Iterator<Item = (Weights<'m, 'a>, &'q mut S, u32)>,
+        body: impl FnOnce(&mut [Self]) -> T,
+    ) -> T {
+        let mut lanes = Vec::<_, N>::new();
+        for (weights, storage, depth) in networks {
+            // SAFETY: it is dropped at the end of this function, by a panic too. It is only lent to `body`, which has no
+            // other to put in its place.
+            let in_flight = unsafe { InFlight::new(storage, depth as usize) };
+            let _ = lanes.push(Self { in_flight, weights });
+        }
+        body(&mut lanes)
+    }
+
+    /// The means to read loads of one list.
+    pub fn reads(&mut self, list: LoadList) -> Reads<'_, 'q, 'm, 'a, S> {
+        Reads { weights: &mut self.weights, list, in_flight: &mut self.in_flight }
+    }
+
+    /// Begins to read the part of resident `index` that lies in a chunk, which has memory, from byte `weights` of the storage on.
+    /// `Some(false)` where no part of it does; `None`, if there is no room for a read yet.
+    ///
+    /// Only while no step of the network runs before the read has been finished.
+    pub fn begin_part(
+        &mut self,
+        proven: &Proven<'_>,
+        chunks: &Chunks<'_>,
+        chunk: usize,
+        index: usize,
+        weights: u64,
+    ) -> Option<bool> {
+        let part = self.weights.part(proven, index, &chunks.bytes(chunk));
+        let Some((first, bytes)) = part.filter(|_| chunks.is_mapped(chunk)) else {
+            return Some(false);
+        };
+        if !self.in_flight.has_room(bytes) {
+            return None;
+        }
+        let load = proven.plan().resident.at(index);
+        let offset = weights.saturating_add(load.offset).saturating_add(first);
+        // SAFETY: the bytes are inside of a load, which `Proven` found inside of the arena, and of a chunk, which has memory until
+        // it leaves: not while a read is in flight. No step runs and no other side has the bytes before the
+        // read has been finished, by the caller's promise.
+        unsafe { self.in_flight.begin(offset, bytes) };
+        Some(true)
     }
 }

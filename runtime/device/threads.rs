@@ -6,8 +6,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
-/// Stack of a thread in bytes. Kernels and the loader keep nothing large on it; memory that is
-/// never touched is never resident.
+/// Stack of a thread in bytes, of workers and loader alike. Kernels and the loader keep nothing large
+/// on it; memory that is never touched is never resident.
 pub const STACK_BYTES: usize = 256 << 10;
 
 /// Why threads could not be started.
@@ -129,6 +129,23 @@ pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
     match status {
         0 => Ok(()),
         _ => Err(crate::sys::errno()),
+    }
+}
+
+/// Has the calling thread, and threads that it starts afterwards, run before all that have no such
+/// priority (`SCHED_FIFO`): 1 is the lowest, 99 the highest. The error is the system's number: EPERM
+/// where the process may not (`CAP_SYS_NICE`, or `ulimit -r`).
+///
+/// Start workers and loader after this. A thread that spins with such a priority keeps its core from
+/// everybody else, so each should have a [core of its own](pin_current).
+pub fn run_first_current(priority: u8) -> Result<(), i32> {
+    // SAFETY: a record of plain numbers, all of which may be zero.
+    let mut record: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
+    record.sched_priority = priority.into();
+    // SAFETY: of the calling thread. (A library's own function for this may do nothing.)
+    match unsafe { libc::pthread_setschedparam(libc::pthread_self(), libc::SCHED_FIFO, &record) } {
+        0 => Ok(()),
+        errno => Err(errno),
     }
 }
 
@@ -320,6 +337,23 @@ mod tests {
             std::thread::spawn(available_cores).join().unwrap()
         });
         assert_eq!(confined.join().unwrap(), cores.min(2));
+    }
+
+    #[test]
+    fn threads_that_run_first_are_inherited() {
+        fn policy() -> i32 {
+            // SAFETY: a question about the calling thread.
+            unsafe { libc::sched_getscheduler(0) }
+        }
+        assert_eq!(run_first_current(0), Err(libc::EINVAL));
+        let before = policy();
+        let policies = std::thread::spawn(move || match run_first_current(1) {
+            Ok(()) => join(policy, policy).unwrap(),
+            // Where that is not allowed, nothing has changed.
+            Err(libc::EPERM) if policy() == before => (libc::SCHED_FIFO, libc::SCHED_FIFO),
+            Err(errno) => panic!("error {errno}"),
+        });
+        assert_eq!(policies.join().unwrap(), (libc::SCHED_FIFO, libc::SCHED_FIFO));
     }
 
     #[test]

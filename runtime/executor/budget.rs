@@ -7,7 +7,7 @@
 
 use super::current::Current;
 use super::error::OpenError;
-use super::header::{Unfit, choose};
+use super::header::{Room, Unfit, choose};
 use super::model::{Feed, Model};
 use super::switch::{PlanError, Switch};
 use crate::arena::Lapsing;
@@ -32,6 +32,14 @@ pub enum BudgetError {
         /// Bytes asked for.
         asked: u64,
         /// Bytes that the shape's smallest plan needs.
+        smallest: u64,
+    },
+    /// The plans that are small enough need more fast memory than the pack was opened in. Nothing
+    /// has changed.
+    Fast {
+        /// Bytes of fast memory.
+        fast: u64,
+        /// The least that one of these plans needs.
         smallest: u64,
     },
     /// The plans that are small enough have scratch for fewer threads than the pack was opened for.
@@ -89,6 +97,7 @@ impl core::fmt::Display for BudgetError {
                 "a budget of {asked} bytes asked for, the pack's smallest plan needs {smallest}; give it \
                  more or plan for a smaller budget"
             ),
+            Self::Fast { fast, smallest } => OpenError::Fast { fast: *fast, smallest: *smallest }.fmt(f),
             Self::Threads { opened, planned } => write!(
                 f,
                 "the pack was opened for {opened} threads, the plans of this budget have scratch for \
@@ -153,18 +162,30 @@ impl<F: Feed> Model<'_, '_, F> {
         self.change(shape, self.current.budget).map_err(ShapeError::Change)
     }
 
-    /// Changes to the best plan of a shape within a budget.
-    fn change(&mut self, shape: u32, budget: u64) -> Result<Switch, BudgetError> {
-        let shared = self.shared;
+    /// The best plan of a shape within a budget.
+    pub(super) fn planned(&self, shape: u32, budget: u64) -> Result<PlanEntry, BudgetError> {
         if self.position != 0 {
             return Err(BudgetError::Running);
         }
+        self.chosen(shape, budget)
+    }
+
+    /// The best plan of a shape within a budget, whether or not an inference has begun.
+    pub(super) fn chosen(&self, shape: u32, budget: u64) -> Result<PlanEntry, BudgetError> {
+        let shared = self.shared;
         let opened = shared.threads;
-        let chosen = choose(shared.front, shared.header, shape, budget, opened);
-        let entry = chosen.map_err(|unfit| match unfit {
+        let (arena, fast) = (budget, shared.fast);
+        let chosen = choose(shared.front, shared.header, shape, Room { arena, fast }, opened);
+        chosen.map_err(|unfit| match unfit {
             Unfit::Budget { smallest } => BudgetError::Budget { asked: budget, smallest },
+            Unfit::Fast { smallest } => BudgetError::Fast { fast, smallest },
             Unfit::Threads { planned } => BudgetError::Threads { opened, planned },
-        })?;
+        })
+    }
+
+    /// Changes to the best plan of a shape within a budget.
+    pub(super) fn change(&mut self, shape: u32, budget: u64) -> Result<Switch, BudgetError> {
+        let (shared, entry) = (self.shared, self.planned(shape, budget)?);
         self.current.budget = budget;
         let same = bytes_of(&entry) == bytes_of(&self.current.entry);
         if same && self.current.proven.get().is_some() {

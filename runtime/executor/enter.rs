@@ -63,11 +63,11 @@ fn read_skeleton<'a, S: Storage>(
     shape: &ShapeEntry,
 ) -> Result<&'a [u8], PlanError> {
     let (bytes, whole) = (shape.bytes as usize, page_up(shape.bytes));
-    let all = weights.all(SKELETON);
-    let beyond = flaw("skeleton: beyond the arena", PAGE + whole, SKELETON + all.len() as u64);
+    let beyond = flaw("skeleton: beyond the arena", PAGE + whole, weights.len());
+    let all = weights.between(SKELETON, PAGE + whole).ok_or(beyond)?;
     let page = (PAGE - SKELETON) as usize;
-    let section = all.get_mut(page..).and_then(|all| all.get_mut(..whole as usize));
-    storage.read(shape.offset, section.ok_or(beyond)?).map_err(PlanError::Storage)?;
+    let section = all.get_mut(page..).ok_or(beyond)?;
+    storage.read(shape.offset, section).map_err(PlanError::Storage)?;
     all.copy_within(page..page + bytes, 0);
     Ok(weights.tables(SKELETON, bytes).ok_or(beyond)?)
 }
@@ -102,6 +102,7 @@ pub(super) fn tables<'a, S: Storage>(
     let bounds = Bounds {
         tables: end,
         arena: entry.arena_bytes,
+        fast: entry.fast_bytes(),
         threads: shared.threads,
         step_work: shared.step_work,
         effort: Bounds::effort_for(shared.header.file_bytes, shared.header.plans),
@@ -119,9 +120,8 @@ fn read_tables<'a, S: Storage>(
     end: u64,
 ) -> Result<&'a [u8], PlanError> {
     let start = shared.shape(entry).front();
-    let all = weights.all(start);
-    let beyond = flaw("plan: beyond the arena", end, start + all.len() as u64);
-    let section = all.get_mut(..(end - start) as usize).ok_or(beyond)?;
+    let beyond = flaw("plan: beyond the arena", end, weights.len());
+    let section = weights.between(start, end).ok_or(beyond)?;
     storage.read(entry.offset, section).map_err(PlanError::Storage)?;
     Ok(weights.tables(start, entry.bytes as usize).ok_or(beyond)?)
 }
@@ -231,9 +231,9 @@ fn save<'a>(
 }
 
 /// A storage, and the time spent in it.
-struct Timed<'s, S> {
-    storage: &'s mut S,
-    ns: u64,
+pub(super) struct Timed<'s, S> {
+    pub storage: &'s mut S,
+    pub ns: u64,
 }
 
 impl<S: Storage> Storage for Timed<'_, S> {

@@ -2,9 +2,10 @@
 
 use super::load::LoadError;
 use super::switch::PlanError;
+use crate::arena::ArenaError;
 use crate::device::DeviceError;
 use crate::device::accelerator::MemoryError;
-use crate::pack::{Flaw, Isa, MAPPED_ALIGNMENT, PAGE};
+use crate::pack::{FAST_ALIGNMENT, Flaw, Isa, MAPPED_ALIGNMENT, PAGE};
 use crate::storage::StorageError;
 
 /// Why a pack cannot be opened.
@@ -59,6 +60,8 @@ pub enum OpenError {
     },
     /// No memory for a plan.
     Memory(MemoryError),
+    /// The system did not map what a plan keeps.
+    Map(ArenaError),
     /// The GPU failed.
     Device(DeviceError),
     /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
@@ -77,6 +80,13 @@ pub enum OpenError {
         /// Bytes that the shape's smallest plan needs.
         smallest: u64,
     },
+    /// The plans that fit the arena need more fast memory.
+    Fast {
+        /// Bytes of fast memory.
+        fast: u64,
+        /// The least that one of these plans needs.
+        smallest: u64,
+    },
     /// The plan was made for fewer threads.
     Threads {
         /// Threads asked for.
@@ -86,6 +96,11 @@ pub enum OpenError {
     },
     /// The arena does not start on a page.
     Arena {
+        /// Its address.
+        address: usize,
+    },
+    /// The fast memory does not start where scratch may.
+    FastAddress {
         /// Its address.
         address: usize,
     },
@@ -151,6 +166,7 @@ impl core::fmt::Display for OpenError {
                 "the host's memory for tables has {found} bytes, the pack's plans need {needed}: make it larger"
             ),
             Self::Memory(error) => error.fmt(f),
+            Self::Map(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Unstaged => PlanError::Unstaged.fmt(f),
             Self::Shape { asked, shapes } => write!(
@@ -162,6 +178,20 @@ impl core::fmt::Display for OpenError {
                 f,
                 "the arena has {arena} bytes, the pack's smallest plan needs {smallest}; give it \
                  more or plan for a smaller budget"
+            ),
+            Self::Fast { fast: 0, smallest } => write!(
+                f,
+                "the pack's plans need {smallest} bytes of fast memory, and there is none: give it to \
+                 open_in, or plan for a board without the region fast"
+            ),
+            Self::Fast { fast, smallest } => write!(
+                f,
+                "there are {fast} bytes of fast memory, the pack's plans need {smallest}; give them \
+                 more or plan for a board whose region fast has {fast}"
+            ),
+            Self::FastAddress { address } => write!(
+                f,
+                "fast memory starts at {address:#x}, which is not a multiple of {FAST_ALIGNMENT}; align it"
             ),
             Self::Threads { asked, planned } => write!(
                 f,
@@ -218,6 +248,7 @@ impl From<PlanError> for OpenError {
             }
             PlanError::Flaw(flaw) => Self::Flaw(flaw),
             PlanError::Load(error) => Self::Load(error),
+            PlanError::Arena(error) => Self::Map(error),
             PlanError::Device(error) => Self::Device(error),
             PlanError::Unstaged => Self::Unstaged,
         }

@@ -109,23 +109,41 @@ fn table<T: bytemuck::AnyBitPattern>(
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>)
 }
 
+/// Memory that plans may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Bytes of arena.
+    pub arena: u64,
+    /// Bytes of fast memory.
+    pub fast: u64,
+}
+
+impl Room {
+    /// Whether a plan needs no more.
+    fn holds(self, entry: &PlanEntry) -> bool {
+        entry.arena_bytes <= self.arena && entry.fast_bytes() <= self.fast
+    }
+}
+
 /// Why no plan is chosen.
 pub(super) enum Unfit {
     /// Every plan needs more.
     Budget { smallest: u64 },
+    /// The plans that need no more arena need more fast memory.
+    Fast { smallest: u64 },
     /// The plans that need no more have scratch for `planned` threads at most.
     Threads { planned: u32 },
 }
 
-/// The plans that need at most `arena` bytes and serve `threads` threads.
+/// The plans that need no more room and serve `threads` threads.
 pub(super) fn fitting(
     page: &[u8],
     header: &Header,
-    arena: u64,
+    room: Room,
     threads: u32,
 ) -> impl Iterator<Item = PlanEntry> {
     entries(page, header.plans)
-        .filter(move |entry| entry.arena_bytes <= arena && threads <= entry.threads)
+        .filter(move |entry| room.holds(entry) && threads <= entry.threads.into())
 }
 
 /// Of the plans of a shape that fit, the one with the largest budget.
@@ -133,17 +151,19 @@ pub(super) fn choose(
     page: &[u8],
     header: &Header,
     shape: u32,
-    arena: u64,
+    room: Room,
     threads: u32,
 ) -> Result<PlanEntry, Unfit> {
     let of_shape = |entry: &PlanEntry| u32::from(entry.shape) == shape;
-    let fitting = fitting(page, header, arena, threads).filter(of_shape);
+    let fitting = fitting(page, header, room, threads).filter(of_shape);
     fitting.max_by_key(|entry| entry.budget).ok_or_else(|| {
         let entries = || entries(page, header.plans).filter(of_shape);
-        let small = entries().filter(|entry| entry.arena_bytes <= arena);
-        match small.map(|entry| entry.threads).max() {
-            Some(planned) => Unfit::Threads { planned },
-            None => {
+        let small = || entries().filter(|entry| entry.arena_bytes <= room.arena);
+        let planned = small().filter(|entry| room.holds(entry)).map(|entry| entry.threads).max();
+        match (planned, small().map(|entry| entry.fast_bytes()).min()) {
+            (Some(planned), _) => Unfit::Threads { planned: planned.into() },
+            (None, Some(smallest)) => Unfit::Fast { smallest },
+            (None, None) => {
                 let smallest = entries().map(|entry| entry.arena_bytes).min().unwrap_or(0);
                 Unfit::Budget { smallest }
             }
@@ -152,7 +172,7 @@ pub(super) fn choose(
 }
 
 /// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for a shape, for
-/// `arena` bytes and `threads` threads, in a header page that [`header`] has checked.
+/// so much room and `threads` threads, in a header page that [`header`] has checked.
 ///
 /// # Panics
 /// When `page` is shorter than a page.
@@ -160,14 +180,15 @@ pub(crate) fn entry_for(
     page: &[u8],
     header: &Header,
     shape: u32,
-    arena: u64,
+    room: Room,
     threads: u32,
 ) -> Result<PlanEntry, OpenError> {
     if shape >= header.shapes {
         return Err(OpenError::Shape { asked: shape, shapes: header.shapes });
     }
-    choose(page, header, shape, arena, threads).map_err(|unfit| match unfit {
-        Unfit::Budget { smallest } => OpenError::Budget { arena, smallest },
+    choose(page, header, shape, room, threads).map_err(|unfit| match unfit {
+        Unfit::Budget { smallest } => OpenError::Budget { arena: room.arena, smallest },
+        Unfit::Fast { smallest } => OpenError::Fast { fast: room.fast, smallest },
         Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
     })
 }

@@ -116,16 +116,16 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Has as many loads begin as may, and takes those that are there, without waiting for any. What
-    /// has failed is left to [`poll`](Self::poll).
-    pub fn look<S: Storage>(&mut self, reads: &mut Reads<'_, '_, 'm, 'a, S>) {
+    /// Has as many loads begin as may, those before `limit` where one is given, and takes those that are
+    /// there, without waiting for any. What has failed is left to [`poll`](Self::poll).
+    pub fn look<S: Storage>(&mut self, reads: &mut Reads<'_, '_, 'm, 'a, S>, limit: Option<u32>) {
         let Some(proven) = self.proven.get().copied() else { return };
         if self.shared.accelerator().is_some() || !reads.goes_on() {
             // A load would be waited for here, or the accelerator.
             return;
         }
         loop {
-            let began = self.begin(&proven, reads, None, usize::MAX).is_ok();
+            let began = self.begin(&proven, reads, limit, usize::MAX).is_ok();
             let there = began && reads.has_arrived() && reads.oldest(0) == Some(Ok(()));
             if !there || self.take(&proven, reads).is_err() {
                 return;
@@ -170,13 +170,14 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         let plan = proven.plan();
         for _ in 0..most {
             let at = self.reads;
+            // None at all, where the plan streams nothing.
+            let Some(load) = plan.loads.get(at.next) else { break };
             if !reads.has_room(proven, at.next) {
                 break;
             }
             if limit.is_some_and(|limit| is_reached(at.count(), limit)) {
                 break;
             }
-            let Some(load) = plan.loads.get(at.next) else { break };
             let target = at.steps.wrapping_add_signed(load.release);
             if !self.shared.steps_done.reached(target) {
                 return Ok(Polled::Blocked(target));

@@ -29,12 +29,14 @@
 //! during a change of budget or shape leaves a model without a plan, until one is set again.
 
 mod budget;
+mod chunked;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod concurrent;
 mod copied_loads;
 mod current;
 mod enter;
 mod error;
+mod follow;
 mod header;
 mod load;
 mod load_progress;
@@ -49,12 +51,14 @@ mod residents;
 mod shared;
 mod switch;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod times;
+mod together;
 
 pub use budget::{BudgetError, ShapeError};
+pub use chunked::{ChunkError, ChunkedError, ChunkedInstance, Share};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use concurrent::Concurrent;
 pub use error::OpenError;
@@ -68,10 +72,12 @@ pub use options::{Options, STEP_WORK};
 pub use overlapped::Overlapped;
 pub use switch::{PlanError, Switch};
 pub use times::StepTimes;
+pub use together::Ports;
+pub(crate) use together::{Network, Networks, together};
 
 #[doc(hidden)]
 pub use enter::RESIDENT_PIECE;
-pub(crate) use header::entry_for;
+pub(crate) use header::{Room, entry_for};
 #[doc(hidden)]
 pub use header::{entries, header, shapes, tables_bytes};
 

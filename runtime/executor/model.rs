@@ -47,6 +47,13 @@ pub enum InferError {
         /// Entries of the table.
         entries: u32,
     },
+    /// Chunks of the network are not in memory. Nothing has changed.
+    Chunks {
+        /// Chunks in memory.
+        present: u32,
+        /// Chunks that the network has.
+        chunks: u32,
+    },
     /// The GPU failed. The next inference starts over; a GPU that does not recover fails again.
     Device(DeviceError),
 }
@@ -101,6 +108,10 @@ impl core::fmt::Display for InferError {
                 f,
                 "step {step} looks up entry {index} of a table that has {entries}: write indices from -{entries} \
                  to below {entries} to the inputs"
+            ),
+            Self::Chunks { present, chunks } => write!(
+                f,
+                "{present} of the network's {chunks} chunks are in memory: a step needs all of them"
             ),
             Self::Device(error) => error.fmt(f),
             Self::NoPlan => f.write_str(

@@ -3,19 +3,20 @@
 use super::current::Current;
 use super::enter::{enter, network, ring_bytes, tables, tables_end};
 use super::error::OpenError;
-use super::header::{entries, entry_for, fitting, header, section, shapes, weights};
+use super::header::{Room, entries, entry_for, fitting, header, section, shapes, weights};
 use super::loader::Loader;
 use super::model::{Inline, Model};
 use super::observer::Observer;
 use super::options::Options;
 use super::shared::{Engine, Shared};
-use crate::arena::{Lapsing, PlannedMemory, mirrors};
+use crate::arena::{Lapsing, PlannedMemory, Regions, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
 use crate::kernels::Kernels;
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
-    Flaw, Header, Isa, MAPPED_ALIGNMENT, PAGE, PlanEntry, PlanView, SKELETON, Skeleton, flaw,
+    FAST_ALIGNMENT, Flaw, Header, Isa, MAPPED_ALIGNMENT, PAGE, PlanEntry, PlanView, SKELETON,
+    Skeleton, flaw,
 };
 use crate::proof::ProvenSkeleton;
 use crate::storage::Storage;
@@ -46,8 +47,22 @@ impl<'a> Instance<'a> {
         arena: &'a mut [u8],
         options: Options,
     ) -> Result<Self, OpenError> {
-        let available = arena.len() as u64;
-        let front = front(storage, arena, available, None, options)?;
+        Self::open_in(storage, arena.into(), options)
+    }
+
+    /// Opens a pack in an arena and fast memory, as [`open`](Self::open) does in an arena alone: the
+    /// largest plan that fits both.
+    pub fn open_in<S: Storage + 'a>(
+        storage: &mut S,
+        memory: Regions<'a>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let address = memory.fast.as_ptr().addr();
+        if !memory.fast.is_empty() && !address.is_multiple_of(FAST_ALIGNMENT) {
+            return Err(OpenError::FastAddress { address });
+        }
+        let available = memory.arena.len() as u64;
+        let front = front(storage, memory, available, None, options)?;
         Self::enter(storage, front)
     }
 
@@ -65,12 +80,12 @@ impl<'a> Instance<'a> {
         if discrete {
             let Lent { arena, host, accelerator: this, .. } = accelerator.lend();
             let Needs { mirrors, ring, device } =
-                front(storage, host, arena, Some(this), options)?.needs;
+                front(storage, host.into(), arena, Some(this), options)?.needs;
             accelerator.reserve(ring.saturating_add(mirrors), device)?;
         }
         let Lent { arena, host, pinned, accelerator } = accelerator.lend();
         let arena = if discrete { arena } else { host.len() as u64 };
-        let mut front = front(storage, host, arena, Some(accelerator), options)?;
+        let mut front = front(storage, host.into(), arena, Some(accelerator), options)?;
         if discrete {
             front.memory = front.memory.with_pinned(pinned, front.needs.mirrors as usize);
         }
@@ -142,11 +157,11 @@ struct Front<'a> {
     needs: Needs,
 }
 
-/// Reads the header to the front of `host`, chooses a plan, and proves every skeleton and plan that
-/// fits an arena of `arena` bytes.
+/// Reads the header to the front of the host's memory, chooses a plan, and proves every skeleton
+/// and plan that fits an arena of `arena` bytes and the fast memory.
 fn front<'a, S: Storage + 'a>(
     storage: &mut S,
-    host: &'a mut [u8],
+    Regions { arena: host, fast }: Regions<'a>,
     arena: u64,
     accelerator: Option<&'a dyn Accelerator>,
     options: Options,
@@ -177,10 +192,12 @@ fn front<'a, S: Storage + 'a>(
     sections(page, &header)?;
     lent::<S>(&header, pack)?;
     let (threads, budget) = (options.threads, options.budget.min(arena));
-    let entry = entry_for(page, &header, options.shape, budget, threads)?;
+    let room = Room { arena, fast: fast.len() as u64 };
+    let chosen = Room { arena: budget, ..room };
+    let entry = entry_for(page, &header, options.shape, chosen, threads)?;
     let (front, mut memory) = match pack {
-        Some(pack) => (pack, PlannedMemory::split(host, 0).1),
-        None => PlannedMemory::split(host, SKELETON as usize),
+        Some(pack) => (pack, PlannedMemory::split(host, fast, 0).1),
+        None => PlannedMemory::split(host, fast, SKELETON as usize),
     };
     if let Some(pack) = pack.filter(|_| options.verify) {
         let (found, expected) = (crc32c(0, weights(pack, &header)), header.weights_crc);
@@ -191,8 +208,8 @@ fn front<'a, S: Storage + 'a>(
     // The header where it stays.
     let kept = bytemuck::try_from_bytes(&front[..size_of::<Header>()]);
     let kept = kept.map_err(|_| OpenError::Arena { address })?;
-    let shared = Shared::new(front, kept, arena, engine, options);
-    for entry in fitting(front, &header, arena, threads) {
+    let shared = Shared::new(front, kept, room, engine, options);
+    for entry in fitting(front, &header, room, threads) {
         // Not all of the arena need be the host's.
         let needed = tables_end(&shared, &entry)?;
         if needed > available {
@@ -275,7 +292,7 @@ fn prove<'a, S: Storage>(
     let (mut weights, _) = memory.sides();
     let mut needs = Needs::default();
     let discrete = shared.discrete().is_some();
-    let fitting = || fitting(shared.front, shared.header, shared.arena, shared.threads);
+    let fitting = || fitting(shared.front, shared.header, shared.room(), shared.threads);
     let mut of_shape = |shape: u16| -> Result<ProvenSkeleton<'a>, OpenError> {
         let network = network(shared, &mut weights, storage, &shared.shape_at(shape))?;
         needs.mirrors = needs.mirrors.max(mirrors(network.skeleton()));

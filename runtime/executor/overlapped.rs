@@ -98,7 +98,7 @@ impl<S: Storage> Feed for Scope<'_, '_, '_, '_, '_, S> {
     }
 
     fn look(&mut self) {
-        self.progress.look(self.reads);
+        self.progress.look(self.reads, None);
     }
 
     fn rest(&mut self) {

@@ -1,6 +1,6 @@
 //! What the two sides share: the network, the counters, and what they have to say to each other.
 
-use super::header::{shapes, weights};
+use super::header::{Room, shapes, weights};
 use super::load::LoadError;
 use super::observer::{Event, Observer};
 use super::options::Options;
@@ -24,6 +24,8 @@ pub(super) struct Shared<'a> {
     pub header: &'a Header,
     /// Bytes of the arena.
     pub arena: u64,
+    /// Bytes of fast memory.
+    pub fast: u64,
     /// The instruction set whose layout the weights have.
     pub isa: Isa,
     pub engine: Engine<'a>,
@@ -77,7 +79,7 @@ impl<'a> Shared<'a> {
     pub fn new(
         front: &'a [u8],
         header: &'a Header,
-        arena: u64,
+        Room { arena, fast }: Room,
         (isa, engine): (Isa, Engine<'a>),
         options: Options,
     ) -> Self {
@@ -85,6 +87,7 @@ impl<'a> Shared<'a> {
             front,
             header,
             arena,
+            fast,
             isa,
             engine,
             threads: options.threads.max(1),
@@ -133,6 +136,11 @@ impl<'a> Shared<'a> {
         if let Some(observer) = self.observer {
             observer.event(event);
         }
+    }
+
+    /// The memory that plans may use.
+    pub fn room(&self) -> Room {
+        Room { arena: self.arena, fast: self.fast }
     }
 
     /// The pack, if it is used where it lies in memory.

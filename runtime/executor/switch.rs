@@ -1,6 +1,7 @@
 //! What a change to another plan took, or why it failed.
 
 use super::load::LoadError;
+use crate::arena::ArenaError;
 use crate::device::DeviceError;
 use crate::pack::Flaw;
 use crate::storage::StorageError;
@@ -24,6 +25,8 @@ pub enum PlanError {
     Flaw(Flaw),
     /// A resident load failed.
     Load(LoadError),
+    /// The system did not map what the plan keeps.
+    Arena(ArenaError),
     /// The GPU failed at work that it had to do before.
     Device(DeviceError),
     /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
@@ -41,6 +44,7 @@ impl core::fmt::Display for PlanError {
             ),
             Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
             Self::Load(error) => error.fmt(f),
+            Self::Arena(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Unstaged => f.write_str(
                 "the plan reads weights to where they are used, but this GPU has a memory of its own, to which they \

@@ -3,7 +3,8 @@
 //! Three layers over an image of 2x1 or 1x3 pixels, the shapes of the pack: a convolution of 8 channels to 16 in two panels, each
 //! a step, one back to 8, and a depthwise 3x3. Weights are small whole numbers, so that sums are
 //! exact. Each layer's weights are a page of the file. Three plans of each shape have different pages for
-//! residents, in different places, and stream the others through one page of the arena.
+//! residents, in different places, and stream the others through one page of the arena. A second pack has a plan that
+//! streams all weights and one that holds all.
 
 use crate::kernels::testing::pack;
 use crate::ops::{self, Problem, Slice};
@@ -37,6 +38,11 @@ pub const BUDGETS: [u64; 3] = [4 * PAGE, 5 * PAGE, 6 * PAGE];
 /// The pages of weights that are residents of each plan, and the page of the arena that each has.
 const RESIDENTS: [&[(u64, u64)]; 3] = [&[], &[(1, 4)], &[(0, 4), (1, 5)]];
 
+/// Pages of the arena of a plan that holds all weights, and of one that streams them: the chunks of the former are
+/// pages 3 to 6, the last of which holds nothing. The latter's are pages 2 and 3.
+pub const WHOLE: u64 = 7 * PAGE;
+pub const STREAMING: u64 = 4 * PAGE;
+
 /// A memory that starts on a page.
 #[repr(align(4096))]
 pub struct Pages<const N: usize>(pub [u8; N]);
@@ -61,7 +67,11 @@ fn bias(layer: usize, count: usize) -> Vec<f32> {
 
 /// What the network computes in a shape, by the definition.
 pub fn outputs(shape: usize) -> Vec<f32> {
-    let mut image = inputs(shape);
+    outputs_of(shape, inputs(shape))
+}
+
+/// What the network computes of these inputs.
+pub fn outputs_of(shape: usize, mut image: Vec<f32>) -> Vec<f32> {
     for layer in 0..2 {
         let [from, to] = [layer, layer + 1].map(|at| CHANNELS[at] as usize);
         let (weights, bias) = (weights(layer, from * to), bias(layer, to));
@@ -107,7 +117,7 @@ fn tensors(shape: usize) -> Vec<Tensor> {
 fn buffers(shape: usize) -> Vec<Buffer> {
     let floats = |channels: &u32| pixels(shape) as u64 * u64::from(*channels);
     let bytes = |channels: &u32| (floats(channels) * 4).next_multiple_of(64);
-    CHANNELS.iter().map(|channels| Buffer { bytes: bytes(channels) }).collect()
+    CHANNELS.iter().map(|channels| Buffer::floats(bytes(channels))).collect()
 }
 
 /// The layers, and a page of weights for each.
@@ -276,6 +286,17 @@ fn append(file: &mut Vec<u8>, section: &[u8]) -> u64 {
 
 /// The pack: in each shape a plan for each budget.
 pub fn network() -> Vec<u8> {
+    file(&[0, 1, 2].map(|at| (RESIDENTS[at], BUDGETS[at])))
+}
+
+/// A pack of two plans in each shape: one that streams, and one that holds all weights.
+#[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
+pub fn two_ways() -> Vec<u8> {
+    file(&[(&[], STREAMING), (&[(0, 3), (1, 4), (2, 5)], WHOLE)])
+}
+
+/// A pack with these plans in each shape: residents, and bytes of the arena.
+fn file(kinds: &[(&[(u64, u64)], u64)]) -> Vec<u8> {
     let (layers, pages) = layers();
     let page = PAGE as usize;
     let mut file = std::vec![0; page];
@@ -287,7 +308,7 @@ pub fn network() -> Vec<u8> {
         let (bytes, crc) = (skeleton.len() as u32, crc32c(0, &skeleton));
         let at = SHAPES + shape * size_of::<ShapeEntry>();
         put(&mut file, at, &ShapeEntry { offset, bytes, crc });
-        for (residents, bytes) in RESIDENTS.iter().zip(BUDGETS) {
+        for &(residents, bytes) in kinds {
             let plan = plan(&layers, &pages, shape, residents);
             let entry = PlanEntry {
                 budget: bytes,
@@ -295,7 +316,7 @@ pub fn network() -> Vec<u8> {
                 offset: append(&mut file, &plan),
                 bytes: plan.len() as u32,
                 crc: crc32c(0, &plan),
-                threads: THREADS,
+                threads: THREADS as u16,
                 shape: shape as u16,
                 ..PlanEntry::zeroed()
             };

@@ -3,7 +3,7 @@
 use super::source::Opened;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::{threads::available_cores, workers::MAX_THREADS};
-use crate::executor::{OpenError, entry_for, header};
+use crate::executor::{OpenError, Room, entry_for, header};
 use crate::pack::{Header, PAGE, PlanEntry};
 use crate::storage::{Storage, TWO_PAGES, aligned_page};
 
@@ -16,8 +16,21 @@ pub(super) fn choose(
 ) -> Result<(u32, Header), OpenError> {
     let mut room = [0; TWO_PAGES];
     let (page, header) = first_page(storage, &mut room)?;
-    let entry = entry_for(page, &header, shape, arena, threads)?;
+    let entry = entry_for(page, &header, shape, Room { arena, fast: 0 }, threads)?;
     Ok((threads_for(&entry, threads), header))
+}
+
+/// Bytes of arena of the plan of a shape that a model would be opened with.
+pub(super) fn plan_bytes(
+    storage: &mut Opened,
+    shape: u32,
+    arena: u64,
+    threads: u32,
+) -> Result<u64, OpenError> {
+    let mut room = [0; TWO_PAGES];
+    let (page, header) = first_page(storage, &mut room)?;
+    let entry = entry_for(page, &header, shape, Room { arena, fast: 0 }, threads)?;
+    Ok(entry.arena_bytes)
 }
 
 /// Bytes of arena for the plans that models would be opened with, of every shape that has one.
@@ -29,7 +42,7 @@ pub(super) fn arena_bytes(
     let mut room = [0; TWO_PAGES];
     let (page, header) = first_page(storage, &mut room)?;
     let of_shape = |shape| {
-        let entry = entry_for(page, &header, shape, arena, threads)?;
+        let entry = entry_for(page, &header, shape, Room { arena, fast: 0 }, threads)?;
         Ok(entry.arena_bytes)
     };
     let needs = (0..header.shapes).map(of_shape);
@@ -65,7 +78,7 @@ fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
     #[cfg(not(all(feature = "linux", target_os = "linux")))]
     let cores = 1;
     match asked {
-        0 => entry.threads.min(cores).max(1),
+        0 => u32::from(entry.threads).min(cores).max(1),
         threads => threads,
     }
 }

@@ -33,6 +33,10 @@ pub enum Status {
     State = -7,
     /// A device failed.
     Device = -8,
+    /// A job of a set before its task's period has passed.
+    Early = -9,
+    /// A job of a set while its task's last one has not ended: it is lost, and counts as a miss.
+    Unfinished = -10,
 }
 
 /// Bytes of an error's text, its terminating zero included.
@@ -59,7 +63,32 @@ pub(super) fn argument(why: &'static str) -> Failure<&'static str> {
     Failure { status: Status::Argument, why }
 }
 
+/// A failure of one of a set's tasks.
+pub(super) struct OfTask<E> {
+    task: usize,
+    why: E,
+}
+
+impl<E: Display> Display for OfTask<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}: {}", self.task, self.why)
+    }
+}
+
 impl<E: Display> Failure<E> {
+    /// The same, with the task that it is about.
+    pub fn of_task(self, task: usize) -> Failure<OfTask<E>> {
+        Failure { status: self.status, why: OfTask { task, why: self.why } }
+    }
+
+    /// The record for the caller.
+    pub fn record(self) -> Error {
+        let mut text = Text { bytes: [0; TEXT], used: 0 };
+        // It does not fail; what does not fit is cut off.
+        let _ = write!(text, "{}", self.why);
+        Error { status: self.status as i32, text: text.bytes }
+    }
+
     /// Tells the caller, in the record that it wants it in, if it wants to know. The number to
     /// return.
     ///
@@ -67,12 +96,11 @@ impl<E: Display> Failure<E> {
     /// `error` is null, or valid for writes.
     pub unsafe fn tell(self, error: *mut Error) -> i32 {
         let status = self.status as i32;
-        if !error.is_null() {
-            let mut text = Text { bytes: [0; TEXT], used: 0 };
-            // It does not fail; what does not fit is cut off.
-            let _ = write!(text, "{}", self.why);
-            // SAFETY: the caller's promise.
-            unsafe { error.write(Error { status, text: text.bytes }) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !error.is_null() {
+                error.write(self.record());
+            }
         }
         status
     }
@@ -152,8 +180,11 @@ impl Kind for OpenError {
             }
             OpenError::Budget { .. }
             | OpenError::Arena { .. }
+            | OpenError::Fast { .. }
+            | OpenError::FastAddress { .. }
             | OpenError::Tables { .. }
-            | OpenError::Memory(_) => Status::Arena,
+            | OpenError::Memory(_)
+            | OpenError::Map(_) => Status::Arena,
             OpenError::Threads { .. } => Status::Threads,
             OpenError::Shape { .. } => Status::Argument,
             OpenError::Device(_) | OpenError::Unstaged => Status::Device,
@@ -167,6 +198,7 @@ impl Kind for PlanError {
             PlanError::Storage(error) => error.status(),
             PlanError::Load(error) => error.status(),
             PlanError::Checksum { .. } | PlanError::Flaw(_) => Status::Pack,
+            PlanError::Arena(_) => Status::Arena,
             PlanError::Device(_) | PlanError::Unstaged => Status::Device,
         }
     }
@@ -176,7 +208,9 @@ impl Kind for BudgetError {
     fn status(&self) -> Status {
         match self {
             BudgetError::Running => Status::State,
-            BudgetError::Arena { .. } | BudgetError::Budget { .. } => Status::Arena,
+            BudgetError::Arena { .. } | BudgetError::Budget { .. } | BudgetError::Fast { .. } => {
+                Status::Arena
+            }
             BudgetError::Threads { .. } => Status::Threads,
             BudgetError::Plan(error) => error.status(),
         }
@@ -197,7 +231,7 @@ impl Kind for InferError {
         match self {
             InferError::Load(error) => error.status(),
             InferError::Threads { .. } => Status::Threads,
-            InferError::NoPlan => Status::State,
+            InferError::NoPlan | InferError::Chunks { .. } => Status::State,
             InferError::Index { .. } => Status::Argument,
             InferError::Device(_) => Status::Device,
         }

@@ -13,10 +13,13 @@
 #![allow(unsafe_code)]
 
 mod choose;
+mod computer;
 mod error;
 mod model;
 mod open;
 mod pack;
+mod refused;
+mod set;
 mod source;
 
 pub use error::{Error, Status};
@@ -30,7 +33,14 @@ pub use open::{Model, Options, eyelet_close, eyelet_open};
 pub use pack::{eyelet_arena_bytes, eyelet_version};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use pack::{eyelet_map, eyelet_page_cache, eyelet_unmap};
-pub use source::{Kind, Read, Source};
+pub use set::{
+    Counts, Functions, Job, Ports, Set, SetOptions, TaskOf, Timing, eyelet_now, eyelet_ports_input,
+    eyelet_ports_input_info, eyelet_ports_input_words, eyelet_ports_output,
+    eyelet_ports_output_info, eyelet_ports_output_words, eyelet_set_bytes, eyelet_set_change,
+    eyelet_set_close, eyelet_set_counts, eyelet_set_open, eyelet_set_release, eyelet_set_run,
+    eyelet_set_run_until, eyelet_set_start, eyelet_set_step, eyelet_set_stop,
+};
+pub use source::{Finish, Kind, Poll, Read, Source, Start};
 
 /// A reference to what a caller's pointer points to, if there is one.
 ///
@@ -55,7 +65,7 @@ unsafe fn give<T>(pointer: *mut T, value: T) {
 /// The records as a C compiler lays them out where pointers have 64 bits.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
-    assert!(size_of::<Source>() == 48 && core::mem::offset_of!(Source, read) == 32);
+    assert!(size_of::<Source>() == 80 && core::mem::offset_of!(Source, read) == 32);
     assert!(size_of::<Options>() == 48 && core::mem::offset_of!(Options, cores) == 24);
     assert!(size_of::<Error>() == 256);
     assert!(size_of::<TensorInfo>() == 64 && core::mem::offset_of!(TensorInfo, shape) == 32);

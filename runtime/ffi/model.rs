@@ -1,8 +1,9 @@
 //! What C does with a model that is open.
 
+use super::computer::{Computer, Engine};
 use super::error::{Error, Kind as _, Status, argument};
 use super::give;
-use super::open::{Computer, Memory, Model, Running, part};
+use super::open::{Memory, Model, Running, part};
 use crate::executor::{
     BudgetError, Feed, InferError, Progress, ShapeError, Stats, Switch as Switched,
 };
@@ -25,6 +26,21 @@ pub struct TensorInfo {
     pub kind: u32,
     /// Its shape in the model, row-major; unused entries are 1.
     pub shape: [u32; 8],
+}
+
+impl TensorInfo {
+    /// Describes a port of this name.
+    pub(super) fn of(port: &Port, name: &str) -> Self {
+        let shape = port.shape.iter().take(port.rank as usize);
+        Self {
+            name: name.as_ptr().cast(),
+            name_bytes: name.len() as u64,
+            elements: shape.map(|dim| u64::from(*dim)).product(),
+            rank: port.rank,
+            kind: port.kind,
+            shape: port.shape,
+        }
+    }
 }
 
 /// The plan that is followed.
@@ -163,7 +179,7 @@ unsafe fn halves<'a>(model: *mut Model) -> Option<(&'a mut dyn Operated, &'a Com
     // SAFETY: the caller's promise; both were written when it was opened.
     unsafe {
         let running: &'a mut Running = &mut *part(&raw mut (*model).running);
-        Some((running.operated(), &*part(&raw mut (*model).device)))
+        Some((running.operated(), Engine::device(&raw const (*model).engine)))
     }
 }
 
@@ -190,17 +206,7 @@ unsafe fn describe(
         let Some(port) = ports(model, output).get(index as usize) else {
             return argument("the network has no input or output of that number").tell(error);
         };
-        let name = model.skeleton().text(port.name);
-        let shape = port.shape.iter().take(port.rank as usize);
-        let info_of = TensorInfo {
-            name: name.as_ptr().cast(),
-            name_bytes: name.len() as u64,
-            elements: shape.map(|dim| u64::from(*dim)).product(),
-            rank: port.rank,
-            kind: port.kind,
-            shape: port.shape,
-        };
-        give(info, info_of);
+        give(info, TensorInfo::of(port, model.skeleton().text(port.name)));
     }
     Status::Ok as i32
 }

@@ -8,18 +8,17 @@
 //! The record holds the instance and, borrowing from it, the model; a scope's closure would keep
 //! them apart on the stack, but C has none. So borrows here are made of raw pointers and said to
 //! last for ever. What makes them true: the record never moves; after `open` only `running` and
-//! `device` are touched, by one function at a time; and `close` drops what borrows before what is
+//! `engine` are touched, by one function at a time; and `close` drops what borrows before what is
 //! borrowed.
 
 use super::choose::choose;
-use super::error::{Error, Kind as _, Status, argument};
+use super::computer::{Engine, cores};
+use super::error::{Error, Status, argument};
 use super::given;
-use super::source::{Opened, Source, SourceError};
+use super::refused::Refused;
+use super::source::{Opened, Source};
 #[cfg(all(feature = "linux", target_os = "linux"))]
-use crate::device::{
-    threads::{self, ThreadError},
-    workers::{MAX_THREADS, Pool, Workers},
-};
+use crate::device::threads::{self, ThreadError};
 use crate::executor::{self, Inline, Instance, OpenError, STEP_WORK};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::executor::{Concurrent, Loader};
@@ -57,12 +56,10 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Model {
     pub(super) running: MaybeUninit<Running>,
-    pub(super) device: MaybeUninit<Computer>,
+    pub(super) engine: Engine,
     /// The loader, if it has a thread of its own.
     #[cfg(all(feature = "linux", target_os = "linux"))]
     job: MaybeUninit<Job>,
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    pool: MaybeUninit<Pool>,
     instance: MaybeUninit<Instance<'static>>,
     pub(super) memory: MaybeUninit<Memory>,
     source: MaybeUninit<Opened>,
@@ -82,13 +79,6 @@ pub(super) struct Memory {
 pub(super) const RECORD: u64 = (size_of::<Model>() + align_of::<Model>()) as u64;
 
 const _: () = assert!(RECORD <= 4096, "a page is enough for the record");
-
-/// What computes.
-#[cfg(all(feature = "linux", target_os = "linux"))]
-pub(super) type Computer = Workers<'static>;
-/// What computes.
-#[cfg(not(all(feature = "linux", target_os = "linux")))]
-pub(super) type Computer = crate::device::Inline;
 
 /// A model by how it gets its loads. It never moves, and there is no heap for the larger kind.
 #[derive(Debug)]
@@ -115,38 +105,6 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Job>();
 };
-
-/// Why there is no model.
-enum Refused {
-    Argument(&'static str),
-    Source(SourceError),
-    Open(OpenError),
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    Threads(ThreadError),
-}
-
-impl From<OpenError> for Refused {
-    fn from(error: OpenError) -> Self {
-        Self::Open(error)
-    }
-}
-
-impl Refused {
-    /// # Safety
-    /// `error` is null, or valid for writes.
-    unsafe fn tell(self, error: *mut Error) -> i32 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::Argument(why) => argument(why).tell(error),
-                Self::Source(why) => why.tell(error),
-                Self::Open(why) => why.failure().tell(error),
-                #[cfg(all(feature = "linux", target_os = "linux"))]
-                Self::Threads(why) => why.failure().tell(error),
-            }
-        }
-    }
-}
 
 /// Opens a model in the caller's memory.
 ///
@@ -218,7 +176,7 @@ unsafe fn open(
     let shape = options.shape;
     let (threads, header) = choose(&mut storage, shape, budget, options.threads)?;
     // SAFETY: likewise.
-    let cores = unsafe { cores(options, threads) }?;
+    let cores = unsafe { cores(options.cores, options.threads) }?;
     // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan
     // for so little; it is ours until `eyelet_close`, and nothing else refers to it. Whatever bytes
     // it holds are bytes.
@@ -236,7 +194,7 @@ unsafe fn open(
         part(&raw mut (*model).memory).write(Memory { arena, whole });
         part(&raw mut (*model).source).write(storage);
         part(&raw mut (*model).instance).write(instance);
-        let started = compute(model, threads, cores.as_deref())
+        let started = Engine::start(&raw mut (*model).engine, threads, cores.as_deref())
             .and_then(|()| start(model, streams && options.load_inline == 0));
         if let Err(refused) = started {
             part(&raw mut (*model).instance).drop_in_place();
@@ -252,62 +210,8 @@ pub(super) fn part<T>(of: *mut MaybeUninit<T>) -> *mut T {
     of.cast()
 }
 
-#[cfg(all(feature = "linux", target_os = "linux"))]
-type Cores = heapless::Vec<usize, MAX_THREADS>;
-#[cfg(not(all(feature = "linux", target_os = "linux")))]
-type Cores = heapless::Vec<usize, 1>;
-
-/// The cores that the caller names for `threads` threads, if it does.
-///
-/// # Safety
-/// They are null, or as many numbers.
-unsafe fn cores(options: &Options, threads: u32) -> Result<Option<Cores>, Refused> {
-    if options.cores.is_null() {
-        return Ok(None);
-    }
-    if options.threads == 0 {
-        return Err(Refused::Argument("cores are named for no number of threads: say how many"));
-    }
-    // SAFETY: not null, and as many by the caller's promise.
-    let named = unsafe { core::slice::from_raw_parts(options.cores, threads as usize) };
-    // More than there can be are refused when they are started.
-    Ok(Some(named.iter().map(|core| *core as usize).take(Cores::new().capacity()).collect()))
-}
-
-/// Puts what computes into the record.
-///
-/// # Safety
-/// Only from [`open`].
-#[cfg(all(feature = "linux", target_os = "linux"))]
-unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> Result<(), Refused> {
-    // SAFETY: the pool is written before it is referred to, and `close` drops the device, whose
-    // threads refer to it too, before it gives the memory back.
-    unsafe {
-        let pool = part(&raw mut (*model).pool);
-        pool.write(Pool::new());
-        let pool: &'static Pool = &*pool;
-        let workers = pool.start(threads as usize, cores).map_err(Refused::Threads)?;
-        part(&raw mut (*model).device).write(workers);
-    }
-    Ok(())
-}
-
-/// Puts what computes into the record.
-///
-/// # Safety
-/// Only from [`open`].
-#[cfg(not(all(feature = "linux", target_os = "linux")))]
-unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> Result<(), Refused> {
-    if threads != 1 || cores.is_some() {
-        return Err(Refused::Argument("this build has no threads: ask for one, or none"));
-    }
-    // SAFETY: the record is ours.
-    unsafe { part(&raw mut (*model).device).write(crate::device::Inline) };
-    Ok(())
-}
-
-/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Takes
-/// back what [`compute`] did if it cannot.
+/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Ends
+/// what computes if it cannot.
 ///
 /// # Safety
 /// Only from [`open`], when all else is in the record.
@@ -331,7 +235,7 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
                 Err(errno) => {
                     // Nothing waits: the model ends here.
                     job.drop_in_place();
-                    part(&raw mut (*model).device).drop_in_place();
+                    Engine::end(&raw mut (*model).engine);
                     return Err(Refused::Threads(ThreadError::Loader { errno }));
                 }
             }
@@ -376,7 +280,7 @@ pub unsafe extern "C" fn eyelet_close(model: *mut Model) {
         }
         #[cfg(not(all(feature = "linux", target_os = "linux")))]
         running.drop_in_place();
-        part(&raw mut (*model).device).drop_in_place();
+        Engine::end(&raw mut (*model).engine);
         part(&raw mut (*model).instance).drop_in_place();
         part(&raw mut (*model).source).drop_in_place();
     }

@@ -4,7 +4,9 @@ use super::choose::arena_bytes;
 use super::error::{Error, Kind as _, argument};
 use super::given;
 use super::open::RECORD;
-use super::source::{Kind, Opened, Source};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use super::source::Kind;
+use super::source::{Opened, Source};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::arena::MappedArena;
 use crate::executor::OpenError;
@@ -15,7 +17,7 @@ use crate::storage::residency::PageCache;
 use core::ffi::{CStr, c_void};
 
 /// Counts changes of the interface after which a program must be compiled again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes of memory that [`eyelet_open`](super::open::eyelet_open) needs, or 0 and an error.
 ///
@@ -34,10 +36,7 @@ pub unsafe extern "C" fn eyelet_arena_bytes(
             argument("the source is missing").tell(error);
             return 0;
         };
-        // One page is read: a map would bring all of them into memory.
-        let mapped = source.kind == Kind::Mapped as u32;
-        let kind = if mapped { Kind::Buffered as u32 } else { source.kind };
-        let mut storage = match Opened::open(&Source { kind, ..*source }) {
+        let mut storage = match Opened::open(&source.for_header()) {
             Ok(storage) => storage,
             Err(why) => {
                 why.tell(error);

@@ -4,7 +4,7 @@ use super::error::{Kind as _, argument};
 use crate::pack::PAGE;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::storage::{BufferedFile, DirectFile, MappedFile, Populate};
-use crate::storage::{ReadQueue, Slice, Storage, StorageError, check_aligned};
+use crate::storage::{MAX_DEPTH, ReadQueue, Slice, Storage, StorageError, check_alignment};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use core::ffi::CStr;
 use core::ffi::{c_char, c_void};
@@ -37,6 +37,21 @@ impl Kind {
 pub type Read =
     unsafe extern "C" fn(context: *mut c_void, offset: u64, into: *mut c_void, bytes: usize) -> i32;
 
+/// A function that begins such a read, of this number, and returns at once: 0, or the error's number.
+pub type Start = unsafe extern "C" fn(
+    context: *mut c_void,
+    number: u32,
+    offset: u64,
+    into: *mut c_void,
+    bytes: usize,
+) -> i32;
+
+/// A function that says whether the read of this number has ended: 0 while it goes on.
+pub type Poll = unsafe extern "C" fn(context: *mut c_void, number: u32) -> i32;
+
+/// A function that waits for the end of the read of this number: 0, or the error's number.
+pub type Finish = unsafe extern "C" fn(context: *mut c_void, number: u32) -> i32;
+
 /// Where a pack is, by the caller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +68,19 @@ pub struct Source {
     pub bytes: u64,
     /// The function.
     pub read: Option<Read>,
-    /// What the function is called with.
+    /// What the functions are called with.
     pub context: *mut c_void,
+    /// Null, or how a read begins that goes on by itself. The function that reads is there all the
+    /// same.
+    pub start: Option<Start>,
+    /// Whether it has ended. Null where that is unknown before it is waited for.
+    pub poll: Option<Poll>,
+    /// How it ends.
+    pub finish: Option<Finish>,
+    /// The most of them at once, at most [`MAX_DEPTH`]; 0 for 1.
+    pub reads: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// A pack that is open. There is no heap for the larger kind.
@@ -126,7 +152,12 @@ impl Opened {
                     return missing("the source's alignment is no power of two up to 4096");
                 }
                 let (bytes, context) = (source.bytes, source.context);
-                Ok(Self::Callback(Callback { read, context, bytes, alignment }))
+                let Ok(flying) = Flying::of(source) else {
+                    return missing(
+                        "the source's start and finish functions belong together, for at most 8 reads",
+                    );
+                };
+                Ok(Self::Callback(Callback { read, context, bytes, alignment, flying }))
             }
             Some(kind) if source.path.is_null() => {
                 let _ = kind;
@@ -149,13 +180,49 @@ impl Opened {
     }
 }
 
-/// Storage that reads by a function of the caller's.
+impl Source {
+    /// The same, for reading no more than a page: a map would bring all of them into memory.
+    pub(super) fn for_header(&self) -> Self {
+        let mapped = self.kind == Kind::Mapped as u32;
+        Self { kind: if mapped { Kind::Buffered as u32 } else { self.kind }, ..*self }
+    }
+}
+
+/// Storage that reads by functions of the caller's.
 #[derive(Debug)]
 pub(super) struct Callback {
     read: Read,
     context: *mut c_void,
     bytes: u64,
     alignment: u64,
+    flying: Option<Flying>,
+}
+
+/// Reads that go on by themselves.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    start: Start,
+    poll: Option<Poll>,
+    finish: Finish,
+    /// The most at once.
+    most: usize,
+    /// Where each starts, by its number; none of a number that is free.
+    offsets: [Option<u64>; MAX_DEPTH],
+}
+
+impl Flying {
+    /// What a source says of them; an error where its fields disagree.
+    fn of(source: &Source) -> Result<Option<Self>, ()> {
+        let Source { start, poll, finish, reads, .. } = *source;
+        let most = reads.max(1) as usize;
+        match (start, finish) {
+            (Some(start), Some(finish)) if most <= MAX_DEPTH => {
+                Ok(Some(Self { start, poll, finish, most, offsets: [None; MAX_DEPTH] }))
+            }
+            (None, None) if poll.is_none() => Ok(None),
+            _ => Err(()),
+        }
+    }
 }
 
 // SAFETY: the caller has promised that the function may be called with this context on any thread.
@@ -167,12 +234,7 @@ impl Storage for Callback {
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
-        check_aligned(offset, into, self.alignment)?;
-        let wanted = into.len() as u64;
-        if offset.checked_add(wanted).is_none_or(|end| end > self.bytes) {
-            let got = self.bytes.saturating_sub(offset);
-            return Err(StorageError::Short { offset, wanted, got });
-        }
+        self.check(offset, into.as_ptr().addr(), into.len())?;
         // SAFETY: the function writes no more bytes than it is asked for, all inside of an
         // exclusive slice.
         match unsafe { (self.read)(self.context, offset, into.as_mut_ptr().cast(), into.len()) } {
@@ -183,6 +245,74 @@ impl Storage for Callback {
 
     fn alignment(&self) -> u64 {
         self.alignment
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        match self.flying {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+}
+
+impl Callback {
+    /// Refuses reads that are not aligned, or go beyond the pack.
+    fn check(&self, offset: u64, address: usize, bytes: usize) -> Result<(), StorageError> {
+        check_alignment(offset, bytes, address, self.alignment)?;
+        let wanted = bytes as u64;
+        if offset.checked_add(wanted).is_none_or(|end| end > self.bytes) {
+            let got = self.bytes.saturating_sub(offset);
+            return Err(StorageError::Short { offset, wanted, got });
+        }
+        Ok(())
+    }
+}
+
+/// `EAGAIN`: more reads than there may be.
+const AGAIN: i32 = 11;
+
+// SAFETY: the caller has promised that its device writes to the bytes of a read only from when
+// `start` is called until `finish` has returned, and never if `start` has failed. Numbers in use are
+// not given again. Functions of C do not unwind.
+unsafe impl ReadQueue for Callback {
+    fn depth(&self) -> usize {
+        self.flying.map_or(1, |flying| flying.most)
+    }
+
+    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
+        self.check(offset, into.cast::<u8>().addr(), into.len())?;
+        let again = StorageError::Io { errno: AGAIN, offset };
+        let flying = self.flying.as_mut().ok_or(again)?;
+        let mut free = flying.offsets.iter().take(flying.most);
+        let number = free.position(Option::is_none).ok_or(again)?;
+        // SAFETY: the caller's bytes, until `wait` has returned.
+        match unsafe {
+            (flying.start)(self.context, number as u32, offset, into.cast(), into.len())
+        } {
+            0 => {
+                flying.offsets[number] = Some(offset);
+                Ok(number)
+            }
+            errno => Err(StorageError::Io { errno, offset }),
+        }
+    }
+
+    fn arrived(&mut self, number: usize) -> bool {
+        let poll = self.flying.and_then(|flying| flying.poll);
+        // SAFETY: a read of this number has begun.
+        poll.is_some_and(|poll| unsafe { poll(self.context, number as u32) } != 0)
+    }
+
+    fn wait(&mut self, number: usize, _: u64) -> Result<(), StorageError> {
+        let Some(flying) = &mut self.flying else { return Ok(()) };
+        let Some(offset) = flying.offsets.get_mut(number).and_then(Option::take) else {
+            return Ok(());
+        };
+        // SAFETY: a read of this number has begun, and has not been waited for.
+        match unsafe { (flying.finish)(self.context, number as u32) } {
+            0 => Ok(()),
+            errno => Err(StorageError::Io { errno, offset }),
+        }
     }
 }
 

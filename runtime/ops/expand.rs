@@ -15,7 +15,7 @@
 //! - **shared**: all threads expand some panels, then all compute with them. A Winograd convolution
 //!   transforms its inputs for every such group of panels, so the groups are larger, where there is
 //!   scratch for it. Where there is little, it makes weights of some input channels at a time
-//!   instead ([`Portions`](super::winograd::Portions)).
+//!   instead ([`ChannelBlocks`](super::winograd::ChannelBlocks)).
 //!
 //! Expanding is exact for 16-bit weights; those of 8 bits are scaled with one rounding, and
 //! transforms have one written order of operations. So results do not depend on the way, nor on
@@ -39,10 +39,11 @@ use way::Way;
 /// Weights that are expanded at once for one row: half of a first-level cache.
 const ROW_WEIGHTS: usize = 4096;
 
-/// Whether a step's weights are not stored as its operator reads them. Gather widens what it is
-/// asked for.
+/// Whether a step's weights are not stored as its operator reads them. Gather and Lookup widen what
+/// they are asked for.
 pub(super) fn expands(layer: &Layer, algorithm: u32) -> bool {
-    let encoded = layer.encoding != Encoding::F32 as u32 && layer.kind != OpKind::Gather as u32;
+    let table = [OpKind::Gather, OpKind::Lookup].map(|kind| kind as u32).contains(&layer.kind);
+    let encoded = layer.encoding != Encoding::F32 as u32 && !table;
     encoded || algorithm != 0
 }
 

@@ -9,9 +9,10 @@ use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, FoldOp, FoldParams,
-    GatherParams, GridSampleParams, INPUTS, LrnParams, MatMulParams, Method, OrderParams,
-    PoolParams, RecurrentParams, ReduceParams, ResampleParams, ScatterOp, ScatterParams,
-    SuppressParams, TakeParams, WinogradParams, WordOp, WordsParams, params_words, ring_bytes,
+    GatherParams, GridSampleParams, INPUTS, LookupParams, LrnParams, MatMulParams, Method,
+    OrderParams, PoolParams, RecurrentParams, ReduceParams, ResampleParams, ScatterOp,
+    ScatterParams, SuppressParams, TakeParams, WinogradParams, WordOp, WordsParams, params_words,
+    ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -90,7 +91,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
         width: None,
     };
     let nr = isa.panel() as u64;
-    if matches!(kind, OpKind::Conv | OpKind::Gather) && random.below(3) == 0 {
+    if matches!(kind, OpKind::Conv | OpKind::Gather | OpKind::Lookup) && random.below(3) == 0 {
         shape.width = Some(1 + random.below(isa.panel() - 1) as u32);
     }
     let width = shape.width.map_or(nr, u64::from);
@@ -199,6 +200,14 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             shape.output = [1, dims[0], dims[1], dims[3]];
             (shape.panels, shape.k) = (u64::from(dims[3]).div_ceil(width), Some(entries.into()));
             shape.params = params_words(&GatherParams { entries });
+        }
+        OpKind::Lookup => {
+            let entries = number(random);
+            shape.inputs[0] = Some([1, dims[0], dims[1], 1]);
+            shape.output = [1, dims[0], dims[1], dims[3]];
+            (shape.panels, shape.k) =
+                (u64::from(entries).div_ceil(width), Some(u64::from(dims[3])));
+            shape.params = params_words(&LookupParams { entries, scale: 1.0 });
         }
         OpKind::Take => {
             let rows = dims[..3].iter().fold(1u32, |n, dim| n.wrapping_mul(*dim));

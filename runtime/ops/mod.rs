@@ -33,12 +33,14 @@ pub mod conv;
 pub mod copy;
 pub mod cuda;
 pub mod depthwise;
+mod elements;
 mod expand;
 pub mod fold;
 pub mod gather;
 pub mod grid_sample;
 mod lanes;
 pub mod layernorm;
+pub mod lookup;
 pub mod lrn;
 pub mod matmul;
 pub mod order;
@@ -61,6 +63,7 @@ pub mod words;
 mod work;
 
 pub use conv::{chains, weights};
+pub use elements::{Elements, elements, validate_elements};
 pub use problem::Problem;
 pub use reads::{Reads, reads, rows_read};
 pub use slice::Slice;
@@ -73,7 +76,7 @@ use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Encoding, INPUTS, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
-use winograd::Portions;
+use winograd::ChannelBlocks;
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -214,6 +217,7 @@ pub fn validate(
         OpKind::Winograd => winograd::validate(layer, inputs, output, isa),
         OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
         OpKind::Gather => gather::validate(layer, inputs, output, isa),
+        OpKind::Lookup => lookup::validate(layer, inputs, output, isa),
         OpKind::Where => select::validate(layer, inputs, output, isa),
         OpKind::Words => words::validate(layer, inputs, output, isa),
         OpKind::Fold => fold::validate(layer, inputs, output, isa),
@@ -241,9 +245,9 @@ pub fn panels_at_once(plain: &Layer) -> usize {
 
 /// How a step that transforms its weights can be computed with little scratch; `None` where it
 /// cannot.
-pub fn portions(problem: &Problem<'_>) -> Option<Portions> {
+pub fn channel_blocks(problem: &Problem<'_>) -> Option<ChannelBlocks> {
     let expansion = if problem.isa == Isa::Cuda { None } else { Expansion::new(problem) };
-    expansion?.portions(problem)
+    expansion?.channel_blocks(problem)
 }
 
 /// How much scratch a step is asked about.
@@ -300,6 +304,7 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
         | OpKind::Reduce
         | OpKind::LayerNorm
         | OpKind::Gather
+        | OpKind::Lookup
         | OpKind::Where
         | OpKind::Words
         | OpKind::Fold
@@ -319,7 +324,7 @@ pub fn outside(
     rows: core::ops::Range<usize>,
 ) -> Option<(i32, u32)> {
     match OpKind::from_code(layer.kind) {
-        Some(OpKind::Gather) => gather::outside(layer, &operands[0], rows),
+        Some(OpKind::Gather | OpKind::Lookup) => gather::outside(layer, &operands[0], rows),
         Some(OpKind::Take) => take::outside(layer, &operands[1], rows),
         Some(OpKind::Scatter) => scatter::outside(layer, &operands[1]),
         _ => None,
@@ -352,6 +357,7 @@ fn run_operator(call: Call<'_>) {
         OpKind::Winograd => winograd::run(call),
         OpKind::LayerNorm => layernorm::run(call),
         OpKind::Gather => gather::run(call),
+        OpKind::Lookup => lookup::run(call),
         OpKind::Where => select::run(call),
         OpKind::Words => words::run(call),
         OpKind::Fold => fold::run(call),
@@ -385,7 +391,7 @@ fn check_encoding(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerErro
 /// with that.
 fn check_width(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
     let most = match kind {
-        OpKind::Conv | OpKind::Gather => isa.panel() as u64 - 1,
+        OpKind::Conv | OpKind::Gather | OpKind::Lookup => isa.panel() as u64 - 1,
         _ => 0,
     };
     let width = u64::from(layer.width);

@@ -51,7 +51,7 @@ pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
         OpKind::Copy | OpKind::Reduce | OpKind::Fold | OpKind::Gather | OpKind::Recurrent => {
             [Reads::Whole; INPUTS]
         }
-        OpKind::Order | OpKind::Suppress => [Reads::Whole; INPUTS],
+        OpKind::Lookup | OpKind::Order | OpKind::Suppress => [Reads::Whole; INPUTS],
     }
 }
 

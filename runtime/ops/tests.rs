@@ -12,10 +12,10 @@ use std::vec;
 #[test]
 fn hostile_records_are_refused_or_harmless() {
     let mut random = Random::new(99);
-    let mut accepted = [0; 19];
+    let mut accepted = [0; 25];
     for _ in 0..200_000 {
         // Winograd has a test of its own.
-        let codes = [3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18];
+        let codes = [3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 18, 24];
         let kind = OpKind::from_code(codes[random.below(codes.len())]).unwrap();
         let mut params = [0u32; 24];
         for word in &mut params {
@@ -87,6 +87,13 @@ fn hostile_records_are_refused_or_harmless() {
             weights = vec![1.0; 8 * (1 + entries as usize)];
             a = [1, output[0] * output[1], output[2], 1];
         }
+        if kind == OpKind::Lookup && random.below(4) > 0 {
+            let entries = random.below(20) as u32;
+            layer.params[0] = entries;
+            (layer.panels, layer.panel_bytes) = (entries.div_ceil(8), 32 * (1 + output[3]));
+            weights = vec![1.0; (layer.panels * layer.panel_bytes / 4) as usize];
+            a = [1, output[0] * output[1], output[2], 1];
+        }
         if kind == OpKind::Take && random.below(4) > 0 {
             layer.params[0] = a[..3].iter().product();
             output[3] = a[3];
@@ -136,7 +143,7 @@ fn hostile_records_are_refused_or_harmless() {
             case.run(1 + random.below(3), (case.output.rows() as u32).max(1));
         }
     }
-    for kind in [3, 4, 5, 6, 7, 8, 10, 12, 13, 15, 16, 17, 18] {
+    for kind in [3, 4, 5, 6, 7, 8, 10, 12, 13, 15, 16, 17, 18, 24] {
         assert!(accepted[kind] >= 50, "accepted by operator: {accepted:?}");
     }
 }

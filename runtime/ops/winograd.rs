@@ -8,7 +8,8 @@
 //! fetches those of the next. The scratch is one block of transformed inputs and one run of
 //! products, whatever the map's size. A step with less scratch than it wants has smaller blocks,
 //! down to a few tiles, and comes back to its weights more often; if it transforms them itself, it
-//! can go through the input channels in [portions](Portions) instead, with a band of tiles at once.
+//! can go through the input channels in [channel blocks](ChannelBlocks) instead, with a band of
+//! tiles at once.
 //!
 //! Groups have nothing in common, so all that is done for some of them, before the next ones: as
 //! many as have frequencies that stay in the cache together. Their weights stay there for all
@@ -29,16 +30,16 @@
 //! tiles ([`slice_lines`]): tiles are the same however the lines are cut.
 
 mod block;
+pub(super) mod by_channels;
+mod channel_blocks;
 mod division;
 mod inputs;
 mod part;
-pub(super) mod portioned;
-mod portions;
 mod weights;
 
+pub use channel_blocks::ChannelBlocks;
 pub use division::{FEW_TILES, block_tiles};
 pub use part::run;
-pub use portions::Portions;
 pub use weights::transform_weights;
 
 use super::conv::{check_weights, geometry};

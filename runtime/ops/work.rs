@@ -93,7 +93,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
         OpKind::Scatter => elements(&inputs[1]).saturating_add(elements(&inputs[2])),
         OpKind::Binary | OpKind::Where | OpKind::Words => made,
         OpKind::LayerNorm => made.saturating_mul(8),
-        OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Take => 0,
+        OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Lookup | OpKind::Take => 0,
     };
     let activation = match layer.activation.function() {
         None | Some(ActivationKind::None) => 0,
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=23 {
+        for code in 1..=24 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1, NONE];

@@ -63,19 +63,25 @@ pub enum OpKind {
     Suppress = 22,
     /// Rows of a tensor, some of them replaced. [`ScatterParams`](super::ScatterParams).
     Scatter = 23,
+    /// Rows of a constant table, chosen by the input, where the table is stored as the weights of a
+    /// product. [`LookupParams`](super::LookupParams).
+    Lookup = 24,
 }
 
 impl OpKind {
-    /// The operator of a code, if there is one.
-    pub fn from_code(code: u32) -> Option<Self> {
+    /// All operators, in the order of their codes.
+    pub const ALL: [OpKind; 24] = {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
             LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Words, Fold, Order,
-            Suppress, Scatter,
+            Suppress, Scatter, Lookup,
         ]
-        .into_iter()
-        .find(|kind| *kind as u32 == code)
+    };
+
+    /// The operator of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == code)
     }
 
     /// The most input tensors that it has.
@@ -85,14 +91,16 @@ impl OpKind {
             Where | Scatter => 3,
             Words | Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample
             | Take | Suppress => 2,
-            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Resample | Fold
-            | Order => 1,
+            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Lookup
+            | Resample | Fold | Order => 1,
         }
     }
 
-    /// Whether the weights are panels of output channels, of which a step may take some.
+    /// Whether the weights are panels of output channels (of Lookup, of entries), of which a step may
+    /// take some.
     pub fn has_panels(self) -> bool {
-        matches!(self, Self::Conv | Self::Depthwise | Self::Winograd | Self::Gather)
+        use OpKind::*;
+        matches!(self, Conv | Depthwise | Winograd | Gather | Lookup)
     }
 }
 
@@ -188,8 +196,8 @@ pub struct Layer {
     pub panels: u32,
     /// Bytes of one panel as it is stored, a multiple of 32.
     pub panel_bytes: u32,
-    /// Output channels that a panel holds; 0: as many as it has room for. Only panels of Conv and
-    /// Gather are stored with fewer.
+    /// Output channels (of Lookup, entries) that a panel holds; 0: as many as it has room for. Only
+    /// panels of Conv, Gather and Lookup are stored with fewer.
     pub width: u32,
     /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output
     /// channels.

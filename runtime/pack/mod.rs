@@ -41,3 +41,6 @@ pub const PAGE: u64 = 4096;
 /// What the address of a pack must be a multiple of where it is used as it lies in memory
 /// ([`Header::mapped`]). Its records and panels are then as aligned as they are in an arena.
 pub const MAPPED_ALIGNMENT: usize = 64;
+
+/// What fast memory starts on a multiple of: scratch and buffers lie there.
+pub(crate) const FAST_ALIGNMENT: usize = 64;

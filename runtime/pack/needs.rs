@@ -1,6 +1,8 @@
 //! What a pack needs, as its header says: while a program is compiled, too.
 
-use super::{Flaw, Header, Isa, MAGIC, MAX_PLANS, MAX_SHAPES, NONE, PLANS, PlanEntry, VERSION};
+use super::{
+    Flaw, Header, Isa, MAGIC, MAX_PLANS, MAX_SHAPES, NONE, PAGE, PLANS, PlanEntry, VERSION,
+};
 use core::mem::offset_of;
 
 /// What a pack needs.
@@ -23,6 +25,8 @@ pub struct PlanNeeds {
     pub budget: u64,
     /// Bytes of arena: of the regions working and kept.
     pub arena_bytes: u64,
+    /// Bytes of fast memory: of the region fast.
+    pub fast_bytes: u64,
     /// The largest number of compute threads that it has scratch for.
     pub threads: u32,
     /// The shape that it computes.
@@ -46,6 +50,30 @@ impl Needs {
                 let plan = self.plans[at];
                 if plan.shape as u32 == shape && plan.arena_bytes < least {
                     least = plan.arena_bytes;
+                }
+                at += 1;
+            }
+            if least > most {
+                most = least;
+            }
+            shape += 1;
+        }
+        most
+    }
+
+    /// The bytes of fast memory with which every shape has a plan in an arena of so many bytes.
+    /// `u64::MAX`: in such an arena some shape has none.
+    pub const fn least_fast_bytes(&self, arena_bytes: u64) -> u64 {
+        let mut most = 0;
+        let mut shape = 0;
+        while shape < self.shapes {
+            let mut least = u64::MAX;
+            let mut at = 0;
+            while at < self.count {
+                let plan = self.plans[at];
+                let fits = plan.shape as u32 == shape && plan.arena_bytes <= arena_bytes;
+                if fits && plan.fast_bytes < least {
+                    least = plan.fast_bytes;
                 }
                 at += 1;
             }
@@ -105,14 +133,17 @@ pub const fn needs(pack: &[u8]) -> Result<Needs, Flaw> {
     if shapes == 0 || shapes as usize > MAX_SHAPES {
         return Err(wrong("the pack has no shape, or too many", shapes as u64, MAX_SHAPES as u64));
     }
-    let mut plans = [PlanNeeds { budget: 0, arena_bytes: 0, threads: 0, shape: 0 }; MAX_PLANS];
+    const NOTHING: PlanNeeds =
+        PlanNeeds { budget: 0, arena_bytes: 0, fast_bytes: 0, threads: 0, shape: 0 };
+    let mut plans = [NOTHING; MAX_PLANS];
     let mut plan = 0;
     while plan < count {
         let entry = PLANS + plan * size_of::<PlanEntry>();
         plans[plan] = PlanNeeds {
             budget: long(pack, entry + offset_of!(PlanEntry, budget)),
             arena_bytes: long(pack, entry + offset_of!(PlanEntry, arena_bytes)),
-            threads: word(pack, entry + offset_of!(PlanEntry, threads)),
+            fast_bytes: half(pack, entry + offset_of!(PlanEntry, fast_pages)) as u64 * PAGE,
+            threads: half(pack, entry + offset_of!(PlanEntry, threads)) as u32,
             shape: half(pack, entry + offset_of!(PlanEntry, shape)),
         };
         plan += 1;
@@ -161,6 +192,7 @@ mod tests {
             budget: 1 << 40,
             arena_bytes,
             threads: 2,
+            fast_pages: 12 - arena_bytes as u16,
             shape,
             ..PlanEntry::zeroed()
         };
@@ -175,10 +207,20 @@ mod tests {
     fn needs_are_those_of_the_header() {
         let needs = needs(&pack(|_| ())).unwrap();
         assert_eq!((needs.isa, needs.shapes, needs.pack_bytes), (Isa::Neon, 2, (7 << 32) + 5));
-        let plan =
-            |arena_bytes, shape| PlanNeeds { budget: 1 << 40, arena_bytes, threads: 2, shape };
+        let plan = |arena_bytes, shape| PlanNeeds {
+            budget: 1 << 40,
+            arena_bytes,
+            fast_bytes: 4096 * (12 - arena_bytes),
+            threads: 2,
+            shape,
+        };
         assert_eq!(needs.plans(), [plan(9, 0), plan(4, 0), plan(6, 1)]);
         assert_eq!(needs.least_arena_bytes(), 6);
+        // Of the first shape the larger plan has less in fast memory; of the second there is one.
+        assert_eq!(
+            [5, 6, 8, 9].map(|arena| needs.least_fast_bytes(arena) / 4096),
+            [u64::MAX / 4096, 8, 8, 6]
+        );
     }
 
     #[test]

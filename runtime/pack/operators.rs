@@ -167,6 +167,18 @@ pub struct GatherParams {
     pub entries: u32,
 }
 
+/// The same, where panels have entries for output channels: `[bias NR][columns][NR]`, as those of a
+/// product with the table transposed. So a network that does both has the table once. Biases are
+/// the product's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct LookupParams {
+    /// Rows of the table.
+    pub entries: u32,
+    /// What they are multiplied by.
+    pub scale: f32,
+}
+
 /// Rows of a tensor in another order: output row i is row `index[i]` of the first input. The indices
 /// are the second input, one a row, or the weights: one panel of whole numbers.
 #[repr(C)]

@@ -29,10 +29,16 @@ pub struct PlanHeader {
     pub staging_pages: u32,
 }
 
+/// Addresses from here on count in the region *fast*: tightly coupled memory next to the arena.
+/// Buffers and scratch may lie there. Regions are ranges of one space of addresses, so that what
+/// overlaps, and what lies inside, is asked in one way.
+pub const FAST: u64 = 1 << 37;
+
 /// Where a buffer lies, and how much of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes from the start of the arena; a multiple of 64.
+    /// Bytes from the start of the arena, or [`FAST`] and bytes from the start of fast memory; a
+    /// multiple of 64.
     pub address: u64,
     /// 0: the whole buffer. Otherwise the image lines of a ring: line y lies in slot `y % lines`.
     pub lines: u32,
@@ -117,7 +123,8 @@ pub struct Step {
     pub weights: u64,
     /// The region that `weights` counts in.
     pub weights_in: Region,
-    /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
+    /// Where its scratch lies: bytes from the start of the arena, or [`FAST`] and bytes from the
+    /// start of fast memory; a multiple of 64.
     pub scratch: u64,
     /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with
     /// more decides on its blocks.

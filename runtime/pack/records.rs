@@ -15,7 +15,7 @@ use core::ops::Range;
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
@@ -122,11 +122,20 @@ pub struct PlanEntry {
     /// CRC-32C of its section.
     pub crc: u32,
     /// The largest number of compute threads that its scratch was planned for.
-    pub threads: u32,
+    pub threads: u16,
+    /// Pages of fast memory that it uses, next to the arena.
+    pub fast_pages: u16,
     /// Which strategy made it: index into [`STRATEGIES`].
     pub strategy: u16,
     /// Which shape it computes: index into the [`ShapeEntry`] table.
     pub shape: u16,
+}
+
+impl PlanEntry {
+    /// Bytes of fast memory that it uses, next to the arena.
+    pub fn fast_bytes(&self) -> u64 {
+        u64::from(self.fast_pages) * PAGE
+    }
 }
 
 /// Names of the strategies, by code.
@@ -182,11 +191,41 @@ pub struct Name {
     pub len: u32,
 }
 
+/// What the elements of tensors are. Both have 32 bits. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// Floats.
+    #[default]
+    Float = 0,
+    /// Integers and truth values.
+    Word = 1,
+}
+
+impl Element {
+    /// What they are, as people read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Float => "floats",
+            Self::Word => "words",
+        }
+    }
+}
+
 /// A run of arena bytes that holds activations; its address is the plan's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// Bytes, a multiple of 64.
     pub bytes: u64,
+    /// What all of its tensors' elements are.
+    pub element: Element,
+}
+
+impl Buffer {
+    /// A buffer of floats.
+    pub const fn floats(bytes: u64) -> Self {
+        Self { bytes, element: Element::Float }
+    }
 }
 
 /// A tensor: `dims[0]·dims[1]·dims[2]` rows ("pixels") of `dims[3]` adjacent floats ("channels"),
@@ -258,6 +297,11 @@ impl PortType {
     /// Whether its elements are words, not floats.
     pub fn is_integer(self) -> bool {
         self as u32 >= Self::Bool as u32
+    }
+
+    /// What its elements are in the arena.
+    pub fn element(self) -> Element {
+        if self.is_integer() { Element::Word } else { Element::Float }
     }
 
     /// Its name in NumPy.

@@ -9,7 +9,8 @@
 //! that.
 
 use super::{
-    Activation, Buffer, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Region, Stage, Step, flaw,
+    Activation, Buffer, Element, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Region, Stage,
+    Step, flaw,
 };
 use bytemuck::{Pod, Zeroable};
 
@@ -146,9 +147,12 @@ const PANEL: u64 = 32;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct BufferRecord {
-    /// Its bytes, in units of 64.
+    /// Its bytes, in units of 64, of 31 bits. The highest bit is set where its elements are words.
     pub lines: u32,
 }
+
+/// The bit of [`BufferRecord::lines`] that says what the elements are.
+const WORDS: u32 = 1 << 31;
 
 impl Stored for Buffer {
     type Record = BufferRecord;
@@ -156,14 +160,21 @@ impl Stored for Buffer {
 
 impl ReadWith<()> for Buffer {
     fn read(record: &BufferRecord, (): ()) -> Self {
-        Self { bytes: bytes(record.lines, LINE) }
+        let element = if record.lines & WORDS == 0 { Element::Float } else { Element::Word };
+        Self { bytes: bytes(record.lines & !WORDS, LINE), element }
     }
 }
 
 impl Buffer {
     /// As it is stored.
     pub fn store(&self) -> Result<BufferRecord, Flaw> {
-        Ok(BufferRecord { lines: unit!("buffer: bytes", LINE).of(self.bytes)? })
+        let lines = unit!("buffer: bytes", LINE).of(self.bytes)?;
+        if lines >= WORDS {
+            let what = "buffer: bytes: beyond what a pack counts";
+            return Err(flaw(what, self.bytes, bytes(WORDS - 1, LINE)));
+        }
+        let words = if self.element == Element::Word { WORDS } else { 0 };
+        Ok(BufferRecord { lines: lines | words })
     }
 }
 
@@ -504,8 +515,12 @@ mod tests {
         assert_eq!(Stage::read(&stage.store().unwrap(), ()), stage);
         let place = Place { address: 192, lines: 3 };
         assert_eq!(Place::read(&place.store().unwrap(), ()), place);
-        let buffer = Buffer { bytes: 1 << 37 };
-        assert_eq!(Buffer::read(&buffer.store().unwrap(), ()), buffer);
+        for element in [Element::Float, Element::Word] {
+            let buffer = Buffer { bytes: (1 << 37) - 64, element };
+            assert_eq!(Buffer::read(&buffer.store().unwrap(), ()), buffer);
+        }
+        let flaw = Buffer::floats(1 << 37).store().unwrap_err();
+        assert_eq!((flaw.found, flaw.limit), (1 << 37, (1 << 37) - 64));
 
         let step = Step {
             layer: 65535,

@@ -4,8 +4,9 @@
 //!
 //! - every index points at a record, every tensor lies inside its buffer, every operator's
 //!   parameters fit its tensors ([`ops::validate`]);
-//! - buffers, loads, weights and scratch lie inside the arena, after the tables; weights that are
-//!   used in the pack, inside its weights section;
+//! - buffers, loads, weights and scratch lie inside the arena, after the tables; buffers and scratch
+//!   may lie inside fast memory instead, weights that are used in the pack inside its weights
+//!   section;
 //! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else,
 //!   and no step goes around its end ([`ops::validate_rings`]);
 //! - within a step, what is written is disjoint from what is read (or is the very same tensor,
@@ -25,6 +26,7 @@
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten)
 //! is the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
+mod chunks;
 mod network;
 mod pages;
 mod plan;
@@ -33,7 +35,7 @@ mod stages;
 
 use crate::ops::{self, LayerError, Slice};
 use crate::pack::{
-    ActivationKind, Flaw, INPUTS, Isa, Layer, Load, OpKind, Place, PlanView, Port, Region,
+    ActivationKind, FAST, Flaw, INPUTS, Isa, Layer, Load, OpKind, Place, PlanView, Port, Region,
     Skeleton, Step, Tensor, ring_bytes,
 };
 use core::ops::Range;
@@ -115,6 +117,8 @@ pub struct Bounds {
     pub tables: u64,
     /// Bytes of arena.
     pub arena: u64,
+    /// Bytes of fast memory.
+    pub fast: u64,
     /// Threads that the scratch must serve.
     pub threads: u32,
     /// Most multiply-adds and elements of a step.
@@ -145,8 +149,12 @@ impl<'a> Proven<'a> {
         let arena = Range64 { start: bounds.tables, end: bounds.arena };
         let &ProvenSkeleton { skeleton, isa, weights } = network;
         let proven = Self { skeleton, plan, isa, weights, arena };
+        // A GPU computes in its arena alone.
+        let bounds = Bounds { fast: if isa == Isa::Cuda { 0 } else { bounds.fast }, ..bounds };
+        let what = "plan: bytes of arena, which reach into the addresses of fast memory";
+        check(arena.end <= FAST, what, 0, arena.end, FAST)?;
         let mut effort = Effort { spent: 0, most: bounds.effort };
-        proven.places(&mut effort)?;
+        proven.places(&bounds, &mut effort)?;
         proven.loads(weights)?;
         proven.steps(&bounds, weights)?;
         proven.stages()?;
@@ -320,6 +328,22 @@ impl<'a> Proven<'a> {
         check(self.arena.holds(range), what, index, range.end, self.arena.end)
     }
 
+    /// A buffer or scratch lies inside the arena, or inside fast memory.
+    fn inside_either(
+        &self,
+        range: Range64,
+        bounds: &Bounds,
+        what: &'static str,
+        index: usize,
+    ) -> Result<(), Flaw> {
+        if range.start < FAST {
+            return self.inside(range, what, index);
+        }
+        let what = "plan: a buffer or scratch outside fast memory";
+        let end = range.end - FAST;
+        check(end <= bounds.fast, what, index, end, bounds.fast)
+    }
+
     /// The rows of a tensor that memory holds, from the first one's address: all, or a ring's.
     pub(crate) fn held_rows(&self, id: u32) -> u64 {
         let tensor = &self.skeleton.tensors[id as usize];
@@ -362,7 +386,10 @@ fn end_of(tensor: &Tensor) -> Option<u64> {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Scatter as u64),
+        LayerError::Kind(code) => {
+            let last = OpKind::ALL[OpKind::ALL.len() - 1];
+            ("layer: unknown operator", code.into(), last as u64)
+        }
         LayerError::Activation(code) => {
             ("layer: unknown activation", code.into(), ActivationKind::FakeQuantise as u64)
         }

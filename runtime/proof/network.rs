@@ -1,5 +1,6 @@
-//! The network: tensors lie in their buffers, layers have operators that fit their tensors and
-//! weights that are there, and what the host reads and writes is as large as it is said to be.
+//! The network: tensors lie in their buffers, layers have operators that fit their tensors, floats
+//! or words as these need them, and weights that are there. What the host reads and writes is of the
+//! type and size that its port says.
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, LayerError};
@@ -76,7 +77,10 @@ impl ProvenSkeleton<'_> {
             }
             let first = inputs[0].buffer as usize;
             let floats = [first, output.buffer as usize].map(|at| buffers.at(at).bytes / 4);
+            let element = |tensor: &Tensor| buffers.at(tensor.buffer as usize).element;
+            let elements = inputs.each_ref().map(element);
             ops::validate(&layer, &inputs, &output, floats, self.isa)
+                .and_then(|()| ops::validate_elements(&layer, elements, element(&output)))
                 .map_err(|error| layer_flaw(error, i))?;
         }
         Ok(())
@@ -97,6 +101,10 @@ impl ProvenSkeleton<'_> {
             let last = PortType::ALL.len() as u64 - 1;
             let known = PortType::from_code(port.kind).is_some();
             check(known, "port: its type", i, port.kind.into(), last)?;
+            let element = self.skeleton.buffers.at(tensor.buffer as usize).element;
+            let (found, limit) = (element as u64, port.kind().element() as u64);
+            let what = "port: whether its buffer is of words (1) or floats (0)";
+            check(found == limit, what, i, found, limit)?;
             check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
             let (_, unused) = port.shape.split_at(port.rank as usize);
             let other = unused.iter().find(|extent| **extent != 1);

@@ -9,7 +9,7 @@ use crate::pack::{Flaw, Isa, NONE, PAGE, Place, PlanView, Region, Step, ring_byt
 const MAX_TASKS: usize = 1 << 24;
 
 impl Proven<'_> {
-    pub(super) fn places(&self, effort: &mut Effort) -> Result<(), Flaw> {
+    pub(super) fn places(&self, bounds: &Bounds, effort: &mut Effort) -> Result<(), Flaw> {
         let (buffers, places) = (self.skeleton.buffers, self.plan.places);
         let same = buffers.len() == places.len();
         let (found, limit) = (places.len() as u64, buffers.len() as u64);
@@ -23,7 +23,8 @@ impl Proven<'_> {
                 effort.spend(self.skeleton.tensors.len() as u64)?;
                 self.ring(i, lines)?
             };
-            self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
+            let at = Range64::of(address, bytes);
+            self.inside_either(at, bounds, "plan: buffer outside the arena", i)?;
         }
         for (i, port) in self.skeleton.inputs.iter().chain(self.skeleton.outputs).enumerate() {
             let lines = self.lines(&self.skeleton.tensors[port.tensor as usize]);
@@ -129,7 +130,7 @@ impl Proven<'_> {
             let what = "step: ready decreases";
             check(step.ready >= ready, what, i, step.ready.into(), ready.into())?;
             ready = step.ready;
-            self.writes_apart(i, &step, &problem)?;
+            self.writes_apart(i, &step, &problem, bounds)?;
         }
         let all = loads.len() as u32;
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
@@ -177,17 +178,21 @@ impl Proven<'_> {
         check(end <= weights_bytes, what, index, end, weights_bytes)
     }
 
-    /// A step's weights and scratch lie in the arena, and it writes nothing that it reads.
-    fn writes_apart(&self, index: usize, step: &Step, problem: &Problem<'_>) -> Result<(), Flaw> {
+    /// A step's weights and scratch lie in their regions, and it writes nothing that it reads.
+    fn writes_apart(
+        &self,
+        index: usize,
+        step: &Step,
+        problem: &Problem<'_>,
+        bounds: &Bounds,
+    ) -> Result<(), Flaw> {
         let &Problem { layer, inputs, output, slice, .. } = problem;
         let [inputs_at @ .., out, weights, scratch] = self.touched(step);
-        for (range, what) in [
-            (weights, "step: weights outside the arena"),
-            (scratch, "step: scratch outside the arena"),
-        ] {
-            if range != Range64::EMPTY {
-                self.inside(range, what, index)?;
-            }
+        if weights != Range64::EMPTY {
+            self.inside(weights, "step: weights outside the arena", index)?;
+        }
+        if scratch != Range64::EMPTY {
+            self.inside_either(scratch, bounds, "step: scratch outside the arena", index)?;
         }
         // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
         let same = |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;

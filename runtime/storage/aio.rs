@@ -226,13 +226,14 @@ impl Requests {
         self.slots.get(number).is_none_or(Slot::is_done)
     }
 
-    /// Whether the kernel has done all of a read.
+    /// Whether the kernel has done all that it will of a read. What it has refused, or ended early, it will not finish:
+    /// who asks until a read arrives would ask for ever. Then [`wait`](Self::wait) reads, or says why not.
     pub fn arrived(&mut self, fd: &Fd, number: usize) -> bool {
         if !self.is_done(number) {
             self.collect(0);
             self.give(fd);
         }
-        self.slots.get(number).is_some_and(Slot::is_there)
+        self.is_done(number)
     }
 
     /// Returns when a read is done: by the kernel, or here. Of a number that was not submitted:

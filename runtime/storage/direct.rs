@@ -22,7 +22,8 @@
 
 use super::aio::{PIECE, PIECES, Requests};
 use super::fd::Fd;
-use super::residency::{PageCache, forget, is_cached, is_overlay, leaves_page};
+use super::residency::{PageCache, is_overlay};
+use super::through_cache::goes_through_cache;
 use super::{
     ReadQueue, Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, check_alignment,
     read_exact,
@@ -135,41 +136,6 @@ fn lives_in_memory(fd: &Fd) -> Result<bool, StorageError> {
     Ok(matches!(fd.file_system()?, TMPFS | RAMFS) && !fd.is_block_device()?)
 }
 
-/// Whether direct reads leave pages in the cache, by pages at the file's start, middle and end.
-/// Where the file is `suspected` of it, a page that the cache does not forget is proof, too; of
-/// others somebody may have a map.
-fn goes_through_cache(fd: &Fd, suspected: bool) -> Result<bool, StorageError> {
-    let len = fd.len()?;
-    for offset in [0, len / 2, len.saturating_sub(PAGE)].map(|offset| offset / PAGE * PAGE) {
-        let read = match is_cached(fd, offset) {
-            // Reads cannot be judged by what cannot be known.
-            Err(_) => return Ok(false),
-            Ok(true) => {
-                // What cannot be forgotten is found now.
-                let _ = forget(fd);
-                match is_cached(fd, offset)? {
-                    true if suspected => return Ok(is_cached_for_good(fd, offset)),
-                    cached => !cached,
-                }
-            }
-            Ok(false) => true,
-        };
-        if read && leaves_page(fd, offset)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether the cache keeps a page that it was asked to forget, even if all that is dirty is
-/// written. (An overlay does not pass on that a file below it is to be written.)
-fn is_cached_for_good(fd: &Fd, offset: u64) -> bool {
-    // SAFETY: a call without arguments.
-    unsafe { libc::sync() };
-    let _ = forget(fd);
-    is_cached(fd, offset).unwrap_or(false)
-}
-
 /// The record of the `statx` system call up to what is needed here; the whole has 256 bytes on
 /// every architecture. (The C library's own declaration depends on its age.)
 #[repr(C)]
@@ -260,6 +226,19 @@ mod tests {
             assert_eq!(into.0, bytes[(page * PAGE) as usize..][..8 * 4096]);
         }
         assert_eq!(cached(&scratch), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_cache_can_be_opened() {
+        let scratch = ScratchFile::new(&contents(4096));
+        if open(&scratch).is_none() {
+            return;
+        }
+        let fd = Fd::open(scratch.path(), 0).unwrap();
+        for _ in 0..30 {
+            assert_eq!(fd.pread(0, &mut [0; 4096]), Ok(4096));
+            assert_eq!(DirectFile::open(scratch.path()).err(), None);
+        }
     }
 
     #[test]

@@ -61,8 +61,17 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
         depth: usize,
         body: impl FnOnce(&mut InFlight<'q, S>) -> T,
     ) -> T {
+        // SAFETY: it is only lent, and dropped here.
+        body(&mut unsafe { Self::new(storage, depth) })
+    }
+
+    /// The means to have at most `depth` reads in flight. None is in flight any more when this has been dropped.
+    ///
+    /// # Safety
+    /// The value is dropped, and not forgotten: whoever has it may lend it, and not give it away.
+    pub unsafe fn new(storage: &'q mut S, depth: usize) -> Self {
         let (storage, lifetime) = (NonNull::from(storage), PhantomData);
-        body(&mut InFlight { storage, source: None, depth, lifetime, begun: Deque::new() })
+        InFlight { storage, source: None, depth, lifetime, begun: Deque::new() }
     }
 
     /// Waits for all reads, forgets what came of them, and lends the storage.

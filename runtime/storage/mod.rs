@@ -7,6 +7,7 @@
 //! | back end | for |
 //! |---|---|
 //! | [`Slice`] | packs in memory-mapped flash; tests; any target |
+//! | [`Part`] | one of several packs in another storage |
 //! | `DirectFile` | Linux, the normal case: straight from the device into the arena |
 //! | `BufferedFile` | Linux, file systems without direct I/O; the page cache holds a copy |
 //! | `MappedFile` | Linux, packs that are meant to stay in memory |
@@ -21,6 +22,7 @@
 pub mod faulty;
 mod in_flight;
 mod memory;
+mod part;
 #[doc(hidden)]
 pub mod queue;
 mod stream;
@@ -40,11 +42,16 @@ mod mapped;
 pub mod residency;
 #[cfg(all(test, feature = "linux", target_os = "linux"))]
 mod scratch_file;
+#[cfg(all(test, feature = "linux", target_os = "linux"))]
+pub(crate) mod steered;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod through_cache;
 
 #[doc(hidden)]
 pub use faulty::Faulty;
 pub(crate) use in_flight::InFlight;
 pub use memory::Slice;
+pub use part::Part;
 pub use queue::{MAX_BEGUN, MAX_DEPTH, ReadQueue};
 #[doc(hidden)]
 pub use stream::stream;

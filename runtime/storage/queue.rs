@@ -52,7 +52,8 @@ pub unsafe trait ReadQueue {
     /// number has returned. The storage is neither dropped nor forgotten before that.
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError>;
 
-    /// Whether this read is known to be done, so that it need not be waited for.
+    /// Whether this read is known to be done, or to have failed, so that it need not be waited for. A caller that never waits
+    /// asks until it says so.
     fn arrived(&mut self, number: usize) -> bool;
 
     /// Returns when this read is done, in whatever order, or has failed. After an error the bytes

@@ -17,7 +17,7 @@ use core::ffi::CStr;
 /// The page cache's share of a file. It follows the file, not its name.
 #[derive(Debug)]
 pub struct PageCache {
-    fd: Fd,
+    pub(super) fd: Fd,
 }
 
 /// What the page cache holds of a file, in pages of the system.
@@ -28,7 +28,7 @@ pub struct Cached {
     /// Pages of the file, as far as it was looked at.
     pub of_pages: u64,
     /// The first page in the cache.
-    first: u64,
+    pub(super) first: u64,
 }
 
 impl Cached {
@@ -63,25 +63,6 @@ impl PageCache {
     /// Writes the file back and has the cache forget it. Pages that are mapped stay.
     pub fn forget(&self) -> Result<(), StorageError> {
         forget(&self.fd)
-    }
-
-    /// Drops what others have left in the cache of the first `bytes` of a file that is read
-    /// directly, and returns what was there. Call it after some of the file has been read. It is an
-    /// error if pages stay, or if direct reads bring them back.
-    pub fn keep_out(&self, bytes: u64) -> Result<Cached, StorageError> {
-        let found = self.count(bytes)?;
-        if found.pages == 0 {
-            return Ok(found);
-        }
-        self.forget()?;
-        let left = self.count(bytes)?;
-        let page = found.first * page_bytes() as u64;
-        match left.pages {
-            0 if !leaves_page(&self.fd, page)? => Ok(found),
-            // Whatever it was brings back as much.
-            0 => Err(StorageError::StaysCached { pages: found.pages, of_pages: found.of_pages }),
-            pages => Err(StorageError::StaysCached { pages, of_pages: left.of_pages }),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::task::Task;
 pub(super) struct Job {
     /// Released and not finished.
     pub pending: bool,
-    /// Its chunks stay in memory until it ends.
+    /// Its room stays in memory until it ends.
     pub begun: bool,
     pub released_ns: u64,
     pub deadline_ns: u64,
@@ -15,9 +15,11 @@ pub(super) struct Job {
     pub next_ns: u64,
     /// Time that its finished steps took.
     pub computed_ns: u64,
-    /// Chunks in memory: a contiguous run, in a circle, from `first`.
+    /// Chunks of weights in memory: a contiguous run, in a circle, from `first`.
     pub present: u32,
     pub first: u32,
+    /// Chunks of room in memory: the first so many.
+    pub room: u32,
 }
 
 impl Job {
@@ -30,17 +32,59 @@ impl Job {
         computed_ns: 0,
         present: 0,
         first: 0,
+        room: 0,
     };
+
+    /// It has computed nothing yet, and has none of its chunks.
+    pub fn start_over(&mut self) {
+        (self.begun, self.computed_ns) = (false, 0);
+        self.all_out();
+    }
+
+    /// None of its chunks is in memory any more.
+    pub fn all_out(&mut self) {
+        (self.present, self.first, self.room) = (0, 0, 0);
+    }
 
     /// The job lacks chunks.
     pub fn loads(&self, task: &Task) -> bool {
-        self.present < task.chunks
+        self.in_memory() < task.chunks
     }
 
-    /// Which chunk comes next into memory.
+    /// Chunks in memory.
+    pub fn in_memory(&self) -> u32 {
+        self.present.saturating_add(self.room)
+    }
+
+    /// Which chunk comes next into memory: room first, which takes no time.
     pub fn next_chunk(&self, task: &Task) -> u32 {
+        let weights = task.weights();
+        if self.room < task.room {
+            return weights.saturating_add(self.room);
+        }
         let at = u64::from(self.first) + u64::from(self.present);
-        u32::try_from(at % u64::from(task.chunks.max(1))).unwrap_or(0)
+        u32::try_from(at % u64::from(weights.max(1))).unwrap_or(0)
+    }
+
+    /// The chunk that was next has come.
+    pub fn comes(&mut self, task: &Task) {
+        match self.room < task.room {
+            true => self.room += 1,
+            false => self.present = self.present.saturating_add(1),
+        }
+    }
+
+    /// A chunk leaves memory. Which one: room first, unless the job is begun.
+    pub fn leaves(&mut self, task: &Task) -> u32 {
+        let weights = task.weights();
+        if !self.begun && self.room > 0 {
+            self.room -= 1;
+            return weights.saturating_add(self.room);
+        }
+        let chunk = self.first;
+        self.present = self.present.saturating_sub(1);
+        self.first = if chunk.saturating_add(1) < weights { chunk.saturating_add(1) } else { 0 };
+        chunk
     }
 }
 

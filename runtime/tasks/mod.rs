@@ -40,4 +40,6 @@ pub use scheduler::{Action, Chunk, Finished, ReleaseError, Scheduler};
 pub use task::{LONGEST_NS, Policy, SetError, Task, set_reloads};
 
 #[cfg(test)]
+pub(crate) mod inside;
+#[cfg(test)]
 mod tests;

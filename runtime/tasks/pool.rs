@@ -22,16 +22,12 @@ impl<const N: usize> Scheduler<N> {
     /// Takes a chunk from the victim.
     fn evict_for(&mut self, task: usize, now_ns: u64) -> Option<Chunk> {
         let victim = self.victim(task, now_ns)?;
-        let chunks = self.chunks(victim);
-        let job = self.jobs.get_mut(victim)?;
-        let chunk = Chunk { task: victim, index: job.first };
-        job.present = job.present.saturating_sub(1);
-        job.first = if job.first + 1 < chunks { job.first + 1 } else { 0 };
-        Some(chunk)
+        let (job, t) = self.jobs.get_mut(victim).zip(self.tasks.get(victim))?;
+        Some(Chunk { task: victim, index: job.leaves(t) })
     }
 
     /// The task that needs its chunks latest: by the next release if it is idle, else by its place in order. Only the
-    /// first job takes chunks of begun jobs, and none of a job whose step is in flight, or whose results are in them.
+    /// first job takes chunks of begun jobs: of weights, and none of a job whose step is in flight.
     fn victim(&self, task: usize, now_ns: u64) -> Option<usize> {
         let own = self.place(task);
         let first = match self.policy {
@@ -41,12 +37,13 @@ impl<const N: usize> Scheduler<N> {
         };
         let computes = |other| self.processor.as_ref().is_some_and(|op| op.task == other);
         let candidates = (0..self.jobs.len()).filter(|&other| {
-            let Some(job) = self.job(other).filter(|job| job.present > 0 && other != task) else {
-                return false;
-            };
+            let Some(job) = self.job(other).filter(|_| other != task) else { return false };
             match job.begun {
-                true => first && !self.streams(other),
-                false => first || self.place(other).is_none_or(|place| Some(place) > own),
+                true => first && job.present > 0,
+                false => {
+                    job.in_memory() > 0
+                        && (first || self.place(other).is_none_or(|place| Some(place) > own))
+                }
             }
         });
         // An idle task whose next job is overdue may be released at any moment.

@@ -16,7 +16,7 @@ pub struct Scheduler<const N: usize> {
     pub(super) loader: Option<InFlight>,
 }
 
-/// A chunk of a task's swap volume.
+/// A chunk of a task's swap volume: of weights, or from [`Task::weights`] on of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// The task.
@@ -68,6 +68,8 @@ pub enum ReleaseError {
         /// The earliest time.
         next_ns: u64,
     },
+    /// The task is stopped.
+    Stopped,
 }
 
 impl core::fmt::Display for ReleaseError {
@@ -78,6 +80,7 @@ impl core::fmt::Display for ReleaseError {
             Self::Early { next_ns } => {
                 write!(f, "the task's period allows no job before {next_ns} ns: release it then")
             }
+            Self::Stopped => write!(f, "the task is stopped: start it first"),
         }
     }
 }
@@ -139,14 +142,85 @@ impl<const N: usize> Scheduler<N> {
     /// The load in flight has ended.
     pub fn chunk_done(&mut self) {
         let Some(InFlight { task, .. }) = self.loader.take() else { return };
-        if let Some(job) = self.jobs.get_mut(task) {
-            job.present = job.present.saturating_add(1);
+        if let Some((job, t)) = self.jobs.get_mut(task).zip(self.tasks.get(task)) {
+            job.comes(t);
         }
+    }
+
+    /// The load in flight has failed: its chunk is not in memory, and its room is free.
+    pub fn chunk_lost(&mut self) {
+        if self.loader.take().is_some() {
+            self.free = self.free.saturating_add(1);
+        }
+    }
+
+    /// The task's job is given up, between two steps or instead of the end of the one in flight. Returns whether there was
+    /// one. Its chunks stay. Its load in flight goes on, and is still reported. For the other jobs it
+    /// is as if this one had ended early.
+    pub fn abandon(&mut self, task: usize) -> bool {
+        if self.processor.is_some_and(|op| op.task == task) {
+            self.processor = None;
+            if self.streams(task) {
+                self.loader = None;
+            }
+        }
+        let Some(job) = self.jobs.get_mut(task).filter(|job| job.pending) else { return false };
+        (job.pending, job.begun) = (false, false);
+        true
+    }
+
+    /// Gives the tasks other times and numbers of chunks, of other plans, and a pool of another size. All chunks have to
+    /// leave memory. Not while a step or a chunk is in flight. On an error nothing has changed.
+    pub fn change(&mut self, tasks: &[Task], pool: u32) -> Result<(), SetError> {
+        if tasks.len() != self.tasks.len() {
+            return Err(SetError::Tasks { tasks: tasks.len(), most: self.tasks.len() });
+        }
+        if let Some(InFlight { task, .. }) = self.processor.or(self.loader) {
+            return Err(SetError::Changed { task });
+        }
+        check(self.policy, tasks, pool)?;
+        for (task, (old, new)) in self.tasks.iter_mut().zip(tasks).enumerate() {
+            let chunks = old.chunks > 0 || new.chunks > 0;
+            *old = *new;
+            if let Some(job) = self.jobs.get_mut(task).filter(|_| chunks) {
+                job.start_over();
+            }
+        }
+        self.all_out(pool);
+        Ok(())
+    }
+
+    /// All chunks have left memory, and the pool has so many. No chunk is in flight.
+    pub(crate) fn all_out(&mut self, pool: u32) {
+        self.free = pool;
+        self.jobs.iter_mut().for_each(Job::all_out);
+    }
+
+    /// What the task's job has computed is lost, between two steps. Its deadline stays.
+    pub(crate) fn start_over(&mut self, task: usize) {
+        if let Some(job) = self.jobs.get_mut(task) {
+            job.start_over();
+        }
+    }
+
+    /// How many tasks there are.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are no tasks.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// What it was told of a task.
+    pub fn task(&self, task: usize) -> Option<&Task> {
+        self.tasks.get(task)
     }
 
     /// Chunks of a task that are in memory.
     pub fn present(&self, task: usize) -> u32 {
-        self.jobs.get(task).map_or(0, |job| job.present)
+        self.jobs.get(task).map_or(0, Job::in_memory)
     }
 
     /// The deadline of the task's unfinished job.
@@ -208,7 +282,7 @@ impl<const N: usize> Scheduler<N> {
         };
         let task = self.first(|s, task| task != first && ready(s, task))?;
         let chunk = self.loader.filter(|op| op.task == first)?;
-        let (step, chunk_ns) = (self.tasks.get(task)?.step_ns, self.tasks.get(first)?.chunk_ns);
+        let (step, chunk_ns) = (self.tasks.get(task)?.step_ns, self.next_chunk_ns(first)?);
         let left_ns = chunk_ns.saturating_sub(now_ns.saturating_sub(chunk.started_ns));
         if left_ns < step {
             return None;
@@ -221,7 +295,7 @@ impl<const N: usize> Scheduler<N> {
     pub(super) fn load_beside(&mut self, first: usize, now_ns: u64) -> Option<Action> {
         let begun = self.first(|s, task| task != first && s.ready(task, Engine::Loader));
         let next = begun.or_else(|| self.first(|s, task| s.lacks(task) && !s.streams(task)))?;
-        let chunk_ns = self.tasks.get(next)?.chunk_ns;
+        let chunk_ns = self.next_chunk_ns(next)?;
         if self.streams(first) || self.left_ns(first, now_ns) < chunk_ns {
             return None;
         }
@@ -236,6 +310,12 @@ impl<const N: usize> Scheduler<N> {
         let Voucher { task, released_ns } = self.loader?.voucher?;
         let same = self.job(task).is_some_and(|job| job.released_ns == released_ns);
         (same && self.ready(task, Engine::Processor)).then_some(task)
+    }
+
+    /// What the task's next chunk takes, or that in flight: room takes nothing.
+    fn next_chunk_ns(&self, task: usize) -> Option<u64> {
+        let (t, job) = self.tasks.get(task).zip(self.job(task))?;
+        Some(if job.room < t.room { 0 } else { t.chunk_ns })
     }
 
     /// Computing that the job may still need, at worst.

@@ -12,10 +12,12 @@ pub struct Task {
     /// Tasks of one level never preempt each other. A job with chunks begins only above the levels of all
     /// begun jobs. The shorter the deadline, the higher the level.
     pub level: u16,
-    /// Chunks of its weights that may leave memory between two jobs.
+    /// Chunks of its memory that may leave it between two jobs: those of weights first, then those of room.
     pub chunks: u32,
-    /// One chunk's way into memory, with what must leave for it. 0 for a network that streams: its chunks are room
-    /// that its steps fill themselves.
+    /// How many of these chunks are room for activations and scratch. They come into memory without a read, and stay
+    /// while a job is begun. All chunks of a network that streams are room.
+    pub room: u32,
+    /// One chunk of weights' way into memory, with what must leave for it.
     pub chunk_ns: u64,
     /// All steps of a job.
     pub compute_ns: u64,
@@ -28,9 +30,38 @@ pub struct Task {
 }
 
 impl Task {
+    /// A task that is due when its period ends, without jitter and without chunks. One step takes as long as the job,
+    /// as far as is known. Fields that say otherwise follow:
+    ///
+    /// ```
+    /// use eyelet::set::Task;
+    /// let task = Task { step_ns: 200_000, ..Task::new(20_000_000, 5_000_000) };
+    /// assert_eq!((task.period_ns, task.deadline_ns), (20_000_000, 20_000_000));
+    /// ```
+    pub const fn new(period_ns: u64, compute_ns: u64) -> Self {
+        Self {
+            period_ns,
+            deadline_ns: period_ns,
+            jitter_ns: 0,
+            level: 0,
+            chunks: 0,
+            room: 0,
+            chunk_ns: 0,
+            compute_ns,
+            step_ns: compute_ns,
+            streams: false,
+            reload_ns: 0,
+        }
+    }
+
+    /// Chunks of weights that may leave memory between two jobs.
+    pub fn weights(&self) -> u32 {
+        self.chunks.saturating_sub(self.room)
+    }
+
     /// All chunks' way into memory.
     pub fn load_ns(&self) -> u64 {
-        u64::from(self.chunks).saturating_mul(self.chunk_ns)
+        u64::from(self.weights()).saturating_mul(self.chunk_ns)
     }
 }
 
@@ -63,10 +94,19 @@ pub enum SetError {
         /// Which task.
         task: usize,
     },
-    /// A time of the task is zero or exceeds what can be added up, or a network that streams has a time for chunks.
+    /// A time of the task is zero or exceeds what can be added up.
     Time {
         /// Which task.
         task: usize,
+    },
+    /// More chunks of the task are room than it has, or less than all of one that streams.
+    Room {
+        /// Which task.
+        task: usize,
+        /// Chunks that are room.
+        room: u32,
+        /// Chunks of the task.
+        chunks: u32,
     },
     /// A task of a longer deadline has a higher level than this one.
     Level {
@@ -79,7 +119,7 @@ pub enum SetError {
         /// Which task.
         task: usize,
     },
-    /// The task's chunks, and those of begun jobs that stream, exceed the pool.
+    /// The task's chunks, and the room of begun jobs, exceed the pool.
     Pool {
         /// Which task.
         task: usize,
@@ -87,6 +127,11 @@ pub enum SetError {
         needed: u64,
         /// Chunks of the pool.
         chunks: u32,
+    },
+    /// The tasks cannot be changed: a step or a chunk of this one is in flight.
+    Changed {
+        /// Which task.
+        task: usize,
     },
     /// A job may push out more than is accounted for.
     Reload {
@@ -113,9 +158,14 @@ impl core::fmt::Display for SetError {
             Self::Time { task } => {
                 write!(
                     f,
-                    "task {task}: a time is zero or exceeds {LONGEST_NS} ns; chunks take time unless the task streams"
+                    "task {task}: a time is zero or exceeds {LONGEST_NS} ns; chunks of weights take time"
                 )
             }
+            Self::Room { task, room, chunks } => write!(
+                f,
+                "task {task}: {room} of its {chunks} chunks are room: at most all may be, and all of a network that \
+                 streams have to be"
+            ),
             Self::Level { task } => write!(
                 f,
                 "task {task}: a task with a longer deadline has a higher level: levels must fall as deadlines grow"
@@ -127,8 +177,12 @@ impl core::fmt::Display for SetError {
             ),
             Self::Pool { task, needed, chunks } => write!(
                 f,
-                "task {task}: its chunks and those of streaming networks below need {needed}, the pool has {chunks}: \
+                "task {task}: its chunks and the room of jobs below need {needed}, the pool has {chunks}: \
                  use fewer levels or more memory"
+            ),
+            Self::Changed { task } => write!(
+                f,
+                "task {task}: a step or a chunk is in flight: report its end, then change tasks"
             ),
             Self::Reload { task, needed_ns } => write!(
                 f,
@@ -149,9 +203,12 @@ pub(super) fn check(policy: Policy, tasks: &[Task], pool: u32) -> Result<(), Set
     for (task, t) in tasks.iter().enumerate() {
         let times = [t.period_ns, t.deadline_ns, t.compute_ns, t.step_ns];
         let in_range = times.iter().all(|&ns| ns > 0 && ns <= LONGEST_NS);
-        let chunk = t.chunks == 0 || ((t.chunk_ns > 0) != t.streams && t.load_ns() <= LONGEST_NS);
+        let chunk = t.weights() == 0 || (t.chunk_ns > 0 && t.load_ns() <= LONGEST_NS);
         if !in_range || !chunk {
             return Err(SetError::Time { task });
+        }
+        if t.room > t.chunks || (t.streams && t.room < t.chunks) {
+            return Err(SetError::Room { task, room: t.room, chunks: t.chunks });
         }
         if t.jitter_ns.saturating_add(t.deadline_ns) > t.period_ns {
             return Err(SetError::Deadline { task });
@@ -181,8 +238,8 @@ fn outside_classes(tasks: &[Task]) -> Option<usize> {
 
 fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {
     for (task, t) in tasks.iter().enumerate().filter(|(_, t)| t.chunks > 0) {
-        // What a streaming job has computed is in its chunks: they stay until it ends.
-        let needed = u64::from(t.chunks) + below(tasks, t.level, |other| other.streams);
+        // What a begun job has computed is in its room, which stays until it ends.
+        let needed = u64::from(t.chunks) + below(tasks, t.level, |other| other.room);
         if needed > u64::from(pool) {
             return Err(SetError::Pool { task, needed, chunks: pool });
         }
@@ -213,19 +270,18 @@ pub fn set_reloads(tasks: &mut [Task], pool: u32) {
 /// A job finds room for its chunks beside all those of begun jobs, or pushes out the difference, at most
 /// as much as it reads.
 fn reload_ns(tasks: &[Task], t: &Task, pool: u32) -> u64 {
-    let needed =
-        (u64::from(t.chunks) + below(tasks, t.level, |_| true)).saturating_sub(u64::from(pool));
-    let lower = tasks.iter().filter(|other| other.level < t.level && other.chunks > 0);
+    let all = u64::from(t.chunks) + below(tasks, t.level, |other| other.chunks);
+    let needed = all.saturating_sub(u64::from(pool));
+    let lower = tasks.iter().filter(|other| other.level < t.level && other.weights() > 0);
     let chunk_ns = lower.map(|other| other.chunk_ns).max().unwrap_or(0);
     needed.min(u64::from(t.chunks)).saturating_mul(chunk_ns)
 }
 
-/// Chunks of begun jobs below a level: one job a level, the largest.
-fn below(tasks: &[Task], level: u16, counts: impl Fn(&Task) -> bool) -> u64 {
-    let lower = || tasks.iter().enumerate().filter(|(_, t)| t.level < level && counts(t));
+/// What `of` counts in begun jobs below a level: one job a level, the largest.
+fn below(tasks: &[Task], level: u16, of: impl Fn(&Task) -> u32) -> u64 {
+    let lower = || tasks.iter().enumerate().filter(|(_, t)| t.level < level);
     let first =
         |&(k, t): &(usize, &Task)| lower().all(|(i, other)| other.level != t.level || i >= k);
-    let largest =
-        |t: &Task| lower().filter(|(_, o)| o.level == t.level).map(|(_, o)| o.chunks).max();
+    let largest = |t: &Task| lower().filter(|(_, o)| o.level == t.level).map(|(_, o)| of(o)).max();
     lower().filter(first).map(|(_, t)| u64::from(largest(t).unwrap_or(0))).sum()
 }

@@ -3,18 +3,7 @@
 use super::*;
 
 fn task(period_ns: u64, level: u16, chunks: u32) -> Task {
-    Task {
-        period_ns,
-        deadline_ns: period_ns,
-        jitter_ns: 0,
-        level,
-        chunks,
-        chunk_ns: 5,
-        compute_ns: 20,
-        step_ns: 10,
-        streams: false,
-        reload_ns: 0,
-    }
+    Task { level, chunks, chunk_ns: 5, step_ns: 10, ..Task::new(period_ns, 20) }
 }
 
 fn scheduler(policy: Policy, tasks: &[Task], pool: u32) -> Scheduler<4> {
@@ -265,13 +254,64 @@ fn classes_compute_while_the_lead_loads() {
     assert_eq!(s.next(50), load_for(2, 1, 1, 0));
 }
 
+/// Room comes first, and leaves first while the task is idle. While its job is begun only weights leave.
+#[test]
+fn room_stays_while_a_job_is_begun() {
+    let below = Task { room: 1, ..task(1000, 0, 3) };
+    let above = Task { room: 1, reload_ns: 10, ..task(100, 1, 2) };
+    let mut s = scheduler(Policy::Steps, &[below, above], 3);
+    s.release(0, 0).unwrap();
+    for index in [2, 0, 1] {
+        assert_eq!(s.next(0), load(0, index));
+        s.chunk_done();
+    }
+    assert_eq!(s.next(0), Action::Step { task: 0 });
+    s.release(1, 5).unwrap();
+    s.step_done(10, false);
+    // Its chunks of weights leave, one after the other.
+    assert_eq!(s.next(10), load_for(1, 1, 0, 0));
+    s.chunk_done();
+    assert_eq!(s.next(15), load_for(1, 0, 0, 1));
+    s.chunk_done();
+    assert_eq!((s.present(0), s.present(1)), (1, 2));
+    assert_eq!(s.next(20), Action::Step { task: 1 });
+    s.step_done(30, true).unwrap();
+    // Of the idle task room leaves first.
+    assert_eq!(s.next(30), load_for(0, 0, 1, 1));
+    s.chunk_done();
+    assert_eq!(s.next(35), load_for(0, 1, 1, 0));
+    s.chunk_done();
+    assert_eq!(s.next(40), Action::Step { task: 0 });
+    let more = Task { room: 3, ..task(100, 0, 2) };
+    let all = Task { streams: true, room: 1, ..task(100, 0, 2) };
+    for (task, room) in [(more, 3), (all, 1)] {
+        let refused = Scheduler::<1>::new(Policy::Steps, &[task], 9).map(drop);
+        assert_eq!(refused, Err(SetError::Room { task: 0, room, chunks: 2 }));
+    }
+    let small = Scheduler::<2>::new(Policy::Steps, &[below, above], 2).map(drop);
+    assert_eq!(small, Err(SetError::Pool { task: 0, needed: 3, chunks: 2 }));
+}
+
+/// A step may begin beside a chunk that takes as long, but not beside room: that is there at once.
+#[test]
+fn no_step_begins_beside_room() {
+    let waits = Task { step_ns: 5, ..task(1000, 0, 0) };
+    for (room, beside) in [(0, Action::Step { task: 0 }), (1, Action::Wait)] {
+        let mut s = scheduler(Policy::Steps, &[waits, Task { room, ..task(100, 0, 1) }], 1);
+        s.release(0, 0).unwrap();
+        s.release(1, 0).unwrap();
+        assert_eq!(s.next(0), load(1, 0));
+        assert_eq!(s.next(0), beside);
+    }
+}
+
 #[test]
 fn an_order_by_classes_refuses_what_fits_no_class() {
     let new = |tasks: &[Task]| Scheduler::<4>::new(Policy::Classes, tasks, 9).map(|_| ());
     assert_eq!(new(&[task(100, 2, 0), task(400, 1, 2), task(500, 0, 0)]), Ok(()));
     assert_eq!(new(&[task(100, 2, 1), task(400, 1, 2)]), Err(SetError::Class { task: 1 }));
     assert_eq!(new(&[task(400, 1, 2), task(100, 1, 0)]), Err(SetError::Class { task: 1 }));
-    let streaming = Task { streams: true, chunk_ns: 0, ..task(400, 1, 2) };
+    let streaming = Task { streams: true, room: 2, chunk_ns: 0, ..task(400, 1, 2) };
     assert_eq!(new(&[streaming]), Err(SetError::Class { task: 0 }));
 }
 
@@ -289,10 +329,68 @@ fn sets_that_the_proof_does_not_cover_are_refused() {
     assert_eq!(new(&[t, t], 1), Ok(()), "one level shares one chunk");
     let higher = Task { level: 1, deadline_ns: 50, ..t };
     assert_eq!(new(&[t, higher], 1), Err(SetError::Reload { task: 1, needed_ns: 5 }));
-    let streaming = Task { streams: true, chunk_ns: 0, ..t };
+    let streaming = Task { streams: true, room: 1, chunk_ns: 0, ..t };
     assert_eq!(new(&[streaming, higher], 1), Err(SetError::Pool { task: 1, needed: 2, chunks: 1 }));
     assert_eq!(
         new(&[Task { chunks: 2, ..t }], 1),
         Err(SetError::Pool { task: 0, needed: 2, chunks: 1 })
     );
+}
+
+#[test]
+fn a_job_that_is_given_up_leaves_the_others_the_engines_and_its_chunks() {
+    let tasks = [task(1000, 0, 2), Task { chunk_ns: 5, ..task(500, 0, 1) }];
+    let mut s = scheduler(Policy::Steps, &tasks, 3);
+    assert!(!s.abandon(0) && !s.abandon(9), "there is none");
+    s.release(0, 0).unwrap();
+    assert_eq!(s.next(0), load(0, 0));
+    s.release(1, 1).unwrap();
+    assert!(s.abandon(0));
+    // Its load in flight ends first: the loader is not interrupted.
+    assert_eq!(s.next(2), Action::Wait);
+    s.chunk_done();
+    assert_eq!(s.next(5), load(1, 0));
+    s.chunk_done();
+    assert_eq!(s.next(10), Action::Step { task: 1 });
+    assert!(s.abandon(1), "in the middle of a step");
+    assert_eq!(s.step_done(15, true), None);
+    // The next jobs find what is there.
+    assert_eq!((s.present(0), s.present(1)), (1, 1));
+    s.release(1, 501).unwrap();
+    assert_eq!(s.next(501), Action::Step { task: 1 });
+    s.step_done(511, true);
+    s.release(0, 1000).unwrap();
+    assert_eq!(s.next(1000), load(0, 1));
+}
+
+#[test]
+fn a_streaming_job_that_is_given_up_frees_both_engines() {
+    let streams = Task { streams: true, room: 1, chunk_ns: 0, ..task(1000, 0, 1) };
+    let mut s = scheduler(Policy::Steps, &[streams, task(1000, 0, 1)], 2);
+    s.release(0, 0).unwrap();
+    assert_eq!(s.next(0), load(0, 0));
+    s.chunk_done();
+    assert_eq!(s.next(0), Action::Step { task: 0 });
+    s.release(1, 1).unwrap();
+    assert_eq!(s.next(1), Action::Wait);
+    assert!(s.abandon(0));
+    assert_eq!(s.next(1), load(1, 0));
+}
+
+#[test]
+fn a_chunk_that_is_lost_frees_its_room_and_comes_next_again() {
+    let mut s = scheduler(Policy::Steps, &[task(1000, 0, 2), task(1000, 0, 2)], 2);
+    s.chunk_lost();
+    s.release(0, 0).unwrap();
+    assert_eq!(s.next(0), load(0, 0));
+    s.chunk_done();
+    assert_eq!(s.next(5), load(0, 1));
+    s.chunk_lost();
+    assert_eq!(s.next(6), load(0, 1), "the room is free: nobody is pushed out");
+    s.chunk_lost();
+    s.abandon(0);
+    s.release(1, 7).unwrap();
+    assert_eq!(s.next(7), load(1, 0));
+    s.chunk_done();
+    assert_eq!(s.next(12), load_for(1, 1, 0, 0), "one chunk of the pool was the other's, no more");
 }

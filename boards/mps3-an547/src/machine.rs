@@ -35,7 +35,7 @@ fn ticks() -> u64 {
 
 /// The counter's counts a second: the board's main clock.
 fn frequency() -> u64 {
-    32_000_000
+    eyelet::board::CLOCK_HZ
 }
 
 /// A clock.

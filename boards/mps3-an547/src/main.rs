@@ -1,10 +1,11 @@
-//! Runs a pack without an operating system, on a Cortex-M55 of ARM's MPS3 board (AN547), in 128 KiB
-//! of memory.
+//! Runs the pack that it is built with, without an operating system, on a Cortex-M55 of ARM's MPS3
+//! board (AN547). Weights are used in flash; scratch and the hottest buffers lie in tightly coupled
+//! memory.
 //!
 //! The words of its command line say what it does:
 //!
 //! ```text
-//! image flash DIGEST BYTES    a pack in memory; it, its stack and its data may use so many bytes
+//! image flash DIGEST BYTES    arena, fast memory, stack and data may use so many bytes
 //! ```
 //!
 //! It prints what it found, and exits with status 0 where the digest of the outputs is the one that
@@ -15,15 +16,24 @@
 mod machine;
 
 use board_support::link;
+use board_support::pack::{arena_bytes, fast_bytes};
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
 use core::fmt::Write;
-use eyelet::arena::Arena;
+use eyelet::arena::Regions;
+use eyelet::board;
 use eyelet::device::Inline;
 use eyelet::storage::Slice;
 
-/// All the memory that networks use.
-static ARENA: Arena<{ 96 << 10 }> = Arena::new();
+board_support::pack!();
+#[cfg(packed)]
+eyelet::board_check!(PACK.0);
+
+/// Bytes of the arena, in SRAM: what the pack needs.
+const ARENA_BYTES: usize = arena_bytes(&PACK.0, board::ARENA_BYTES);
+
+/// Bytes of tightly coupled memory that the pack needs next to it.
+const FAST_BYTES: usize = fast_bytes(&PACK.0, ARENA_BYTES, board::FAST_BYTES);
 
 /// Called by the startup.
 #[unsafe(no_mangle)]
@@ -36,13 +46,15 @@ extern "C" fn main() -> ! {
         let _ = writeln!(report.console, "usage: image flash DIGEST BYTES");
         semihosting::exit(2)
     };
-    let found = flash(report);
-    let memory = [link::stack_bytes(), link::data_bytes() - size_of_val(&ARENA)];
-    semihosting::exit(report.status(found, expected, memory, Some(limit)))
+    let mut memory = eyelet::take_arena!(ARENA_BYTES).expect("this is reached once");
+    let mut fast = eyelet::take_fast!(FAST_BYTES).expect("this is reached once");
+    let regions = Regions { arena: memory.as_mut_slice(), fast: fast.as_mut_slice() };
+    let found = flash(report, regions);
+    let used = [link::stack_bytes(1), link::data_bytes() - ARENA_BYTES];
+    semihosting::exit(report.status(found, expected, used, Some(limit)))
 }
 
-/// A pack that is memory.
-fn flash(report: &mut Report) -> Result<Findings, Failed> {
-    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(link::flash()), memory.as_mut_slice(), &Inline, || {})
+/// The pack of the image.
+fn flash(report: &mut Report, memory: Regions<'_>) -> Result<Findings, Failed> {
+    report.pack(&mut Slice(&PACK.0), memory, &Inline, || {})
 }

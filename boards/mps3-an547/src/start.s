@@ -38,16 +38,22 @@ reset:
     bhs     3f
     str     r2, [r0], #4
     b       2b
-
-    @ Paint on the stack, nothing of which is in use.
-3:  ldr     r0, =stack_bottom
-    mov     r1, sp
-    ldr     r2, =0x5afec0de
+3:  ldr     r0, =fast_start
+    ldr     r1, =fast_end
 4:  cmp     r0, r1
     bhs     5f
     str     r2, [r0], #4
     b       4b
-5:  bl      main
+
+    @ Paint on the stack, nothing of which is in use.
+5:  ldr     r0, =stack_bottom
+    mov     r1, sp
+    ldr     r2, =0x5afec0de
+6:  cmp     r0, r1
+    bhs     7f
+    str     r2, [r0], #4
+    b       6b
+7:  bl      main
     b       .
 
 @ What cannot be continued is printed: number, status, place.

@@ -1,10 +1,10 @@
-//! Runs a pack without an operating system, on QEMU's board `virt` with a Cortex-A15: 32 bits,
+//! Runs the pack that it is built with, without an operating system, on QEMU's board `virt` with a Cortex-A15: 32 bits,
 //! plain Rust.
 //!
 //! The words of its command line say what it does:
 //!
 //! ```text
-//! image flash DIGEST    a pack in memory
+//! image flash DIGEST    the pack of the image
 //! ```
 //!
 //! It prints what it found, and exits with status 0 where the digest of the outputs is the one that
@@ -15,15 +15,20 @@
 mod machine;
 
 use board_support::link;
+use board_support::pack::arena_bytes;
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
 use core::fmt::Write;
-use eyelet::arena::Arena;
+use eyelet::board;
 use eyelet::device::Inline;
 use eyelet::storage::Slice;
 
-/// All the memory that networks use.
-static ARENA: Arena<{ 1 << 20 }> = Arena::new();
+board_support::pack!();
+#[cfg(packed)]
+eyelet::board_check!(PACK.0);
+
+/// Bytes of all the memory that networks use: what the pack needs.
+const ARENA_BYTES: usize = arena_bytes(&PACK.0, board::ARENA_BYTES);
 
 /// Called by the startup.
 #[unsafe(no_mangle)]
@@ -36,13 +41,14 @@ extern "C" fn main() -> ! {
         let _ = writeln!(report.console, "usage: image flash DIGEST");
         semihosting::exit(2)
     }
-    let found = flash(report);
-    let memory = [link::stack_bytes(), link::data_bytes() - size_of_val(&ARENA)];
-    semihosting::exit(report.status(found, expected, memory, None))
+    let mut memory = eyelet::take_arena!(ARENA_BYTES).expect("this is reached once");
+    let memory = memory.as_mut_slice();
+    let found = flash(report, memory);
+    let used = [link::stack_bytes(1), link::data_bytes() - ARENA_BYTES];
+    semihosting::exit(report.status(found, expected, used, None))
 }
 
-/// A pack that is memory.
-fn flash(report: &mut Report) -> Result<Findings, Failed> {
-    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(link::flash()), memory.as_mut_slice(), &Inline, || {})
+/// The pack of the image.
+fn flash(report: &mut Report, memory: &mut [u8]) -> Result<Findings, Failed> {
+    report.pack(&mut Slice(&PACK.0), memory.into(), &Inline, || {})
 }

@@ -3,40 +3,31 @@
 use crate::machine;
 use board_support::report::{Failed, Report};
 use core::arch::asm;
-use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use eyelet::board;
 use eyelet::device::{Cores, Device};
 
 /// Cores of the board.
-const COUNT: usize = 4;
+const COUNT: usize = board::CORES;
 
-/// Bytes of stack of each of the others.
-const STACK: usize = 64 << 10;
+/// Bytes of stack of each. The first core has the one that ends where the memory of stacks does.
+const STACK: usize = board::STACK_BYTES / COUNT;
 
 /// What computes on all of them.
 pub static CORES: Cores = Cores::new(COUNT);
 
-/// Memory for stacks.
-#[repr(align(4096))]
-struct Stacks(UnsafeCell<[[u8; STACK]; COUNT - 1]>);
-
-// SAFETY: each core is given one of them, and nobody else touches it.
-unsafe impl Sync for Stacks {}
-
-static STACKS: Stacks = Stacks(UnsafeCell::new([[0; STACK]; COUNT - 1]));
-
 unsafe extern "C" {
     /// Where the other cores start, in `start.s`.
     fn secondary();
+    /// The end of the first core's stack.
+    static stack_top: u8;
 }
 
 /// Starts the other cores, once, and returns when all are at work.
 pub fn start(report: &mut Report) -> Result<(), Failed> {
     for other in 1..COUNT {
-        // SAFETY: an address in the memory of stacks, or at its end.
-        let top = unsafe { STACKS.0.get().cast::<[u8; STACK]>().add(other) };
-        let status = power_on(other, top.addr());
+        let status = power_on(other, (&raw const stack_top).addr() - other * STACK);
         if status != 0 {
             return Err(report.failed(format_args!("core {other} does not start: status {status}")));
         }

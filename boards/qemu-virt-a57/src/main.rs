@@ -3,10 +3,12 @@
 //! The words of its command line say what it does:
 //!
 //! ```text
-//! image flash DIGEST          a pack in memory
-//! image cores DIGEST          a pack in memory, on four cores
-//! image starved DIGEST        a pack in memory, and nobody kicks the watchdog
+//! image flash DIGEST          the pack of the image, in flash
+//! image cores DIGEST          the same on four cores
+//! image starved DIGEST        the same on one, and nobody kicks the watchdog
 //! image disk DIGEST [MS]      a pack on a virtio disk, read while steps compute; at most MS a read
+//! image set DIGEST FLASH [MS] the pack of the image and one on a virtio disk, by their deadlines;
+//!                             FLASH is the digest of the former
 //! ```
 //!
 //! It prints what it found, and exits with status 0 where the digest of the outputs is the one that
@@ -16,20 +18,42 @@
 
 mod cores;
 mod machine;
+mod set;
 mod watchdog;
 
 use board_support::link;
+use board_support::pack::arena_bytes;
 use board_support::report::{Failed, Findings, Report};
 use board_support::semihosting;
 use board_support::virtio::Times;
 use core::fmt::Write;
 use cores::CORES;
-use eyelet::arena::Arena;
+use eyelet::board;
 use eyelet::device::{Device, Inline};
 use eyelet::storage::Slice;
 
-/// All the memory that networks use.
-static ARENA: Arena<{ 2 << 20 }> = Arena::new();
+board_support::pack!();
+#[cfg(packed)]
+eyelet::board_check!(PACK.0);
+
+/// Bytes of memory that the pack of the image needs, or all that the board gives networks where it has none.
+const PACK_BYTES: usize = arena_bytes(&PACK.0, board::ARENA_BYTES);
+
+/// Bytes of memory for another network besides: `EYELET_SHARED` says how many.
+const SHARED_BYTES: usize = match option_env!("EYELET_SHARED") {
+    None => 0,
+    Some(bytes) => match usize::from_str_radix(bytes, 10) {
+        Ok(bytes) => bytes,
+        Err(_) => panic!("EYELET_SHARED is no number of bytes"),
+    },
+};
+
+/// Bytes of all the memory that networks use.
+const ARENA_BYTES: usize = PACK_BYTES + SHARED_BYTES;
+const _: () = assert!(
+    ARENA_BYTES <= board::ARENA_BYTES,
+    "the networks need more memory than the board gives them"
+);
 
 /// Inferences in which reads and steps are to overlap: what one begins the next one uses.
 const OVERLAPPED: usize = 2;
@@ -46,40 +70,51 @@ extern "C" fn main() -> ! {
     let mut room = [0; 256];
     let mut words = semihosting::command_line(&mut room).split_ascii_whitespace().skip(1);
     let (mode, expected) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let of_flash = if mode == "set" { words.next().unwrap_or("") } else { "" };
     let limit_ms = words.next().and_then(|word| word.parse().ok()).unwrap_or(10_000);
     let report = &mut machine::report();
     watchdog::start(KICKED_MS);
+    let mut memory = eyelet::take_arena!(ARENA_BYTES).expect("this is reached once");
+    let memory = memory.as_mut_slice();
     let found = match mode {
-        "flash" => flash(report, &Inline, watchdog::kick),
-        "starved" => starved(report),
-        "cores" => cores::start(report).and_then(|()| flash(report, &CORES, watchdog::kick)),
-        "disk" => disk(report, limit_ms),
+        "flash" => flash(report, memory, &Inline, watchdog::kick),
+        "starved" => starved(report, memory),
+        "cores" => {
+            cores::start(report).and_then(|()| flash(report, memory, &CORES, watchdog::kick))
+        }
+        "disk" => disk(report, memory, limit_ms),
+        "set" if SHARED_BYTES != 0 => {
+            let pack: (&'static [u8], usize) = (&PACK.0, PACK_BYTES);
+            set::run(report, memory, pack, [of_flash, expected], limit_ms)
+        }
         _ => {
-            let _ = writeln!(report.console, "usage: image flash|cores|starved|disk DIGEST [MS]");
+            let _ = writeln!(
+                report.console,
+                "usage: image flash|cores|starved|disk|set DIGEST [FLASH] [MS]"
+            );
             semihosting::exit(2)
         }
     };
     let interrupts = watchdog::interrupts();
     let _ = writeln!(report.console, "interrupts   {interrupts} of the timer");
-    let memory = [link::stack_bytes(), link::data_bytes() - size_of_val(&ARENA)];
-    semihosting::exit(report.status(found, expected, memory, None))
+    let used = [link::stack_bytes(board::CORES), link::data_bytes() - ARENA_BYTES];
+    semihosting::exit(report.status(found, expected, used, None))
 }
 
-/// A pack that is memory.
+/// The pack of the image.
 fn flash(
     report: &mut Report,
+    memory: &mut [u8],
     device: &impl Device,
     between: impl FnMut(),
 ) -> Result<Findings, Failed> {
-    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    report.pack(&mut Slice(link::flash()), memory.as_mut_slice(), device, between)
+    report.pack(&mut Slice(&PACK.0), memory.into(), device, between)
 }
 
 /// The same again and again, until the watchdog ends it.
-fn starved(report: &mut Report) -> Result<Findings, Failed> {
-    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
-    let storage = &mut Slice(link::flash());
-    report.opened(storage, memory.as_mut_slice(), 1, |report, instance, storage| {
+fn starved(report: &mut Report, memory: &mut [u8]) -> Result<Findings, Failed> {
+    let storage = &mut Slice(&PACK.0);
+    report.opened(storage, memory.into(), 1, |report, instance, storage| {
         let mut model = instance.inline(storage);
         watchdog::start(STARVED_MS);
         loop {
@@ -89,10 +124,9 @@ fn starved(report: &mut Report) -> Result<Findings, Failed> {
 }
 
 /// A pack on the disk, reads of which go on while steps compute.
-fn disk(report: &mut Report, limit_ms: u64) -> Result<Findings, Failed> {
-    let Some(mut memory) = ARENA.take() else { return Err(Failed) };
+fn disk(report: &mut Report, memory: &mut [u8], limit_ms: u64) -> Result<Findings, Failed> {
     let mut disk = machine::disk(limit_ms).map_err(|error| report.failed(error))?;
-    report.opened(&mut disk, memory.as_mut_slice(), 1, |report, instance, disk| {
+    report.opened(&mut disk, memory.into(), 1, |report, instance, disk| {
         disk.times();
         let start = machine::ticks();
         let (digest, computing) = instance.overlapped(disk, |model| {

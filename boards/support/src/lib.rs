@@ -13,6 +13,7 @@ pub mod console;
 pub mod device;
 #[cfg(target_os = "none")]
 pub mod link;
+pub mod pack;
 pub mod paint;
 pub mod report;
 pub mod rings;

@@ -1,4 +1,4 @@
-//! What an image's linker script says: where flash, statics and the stack are.
+//! What an image's linker script says: where statics and stacks are.
 //!
 //! Every image's `link.ld` gives these symbols.
 
@@ -7,27 +7,25 @@ use crate::paint::depth;
 unsafe extern "C" {
     static stack_bottom: u8;
     static stack_top: u8;
-    static data_start: u8;
-    static bss_end: u8;
-    static flash_start: u8;
-    static flash_end: u8;
+    static bss_start: u8;
+    static data_end: u8;
 }
 
-/// The flash: what the emulator was told to put there.
-pub fn flash() -> &'static [u8] {
-    let (start, end) = (&raw const flash_start, &raw const flash_end);
-    // SAFETY: memory that nothing else is linked to, and that nobody writes.
-    unsafe { core::slice::from_raw_parts(start, end.addr() - start.addr()) }
-}
-
-/// The most bytes of stack that were in use so far.
-pub fn stack_bytes() -> usize {
-    // SAFETY: the startup painted the stack, which is in words. This core alone writes there, and
-    // not below what was in use.
-    unsafe { depth((&raw const stack_bottom).cast(), (&raw const stack_top).cast()) }
+/// The most bytes of stacks that were in use so far: of so many stacks of the same size, side by
+/// side.
+pub fn stack_bytes(stacks: usize) -> usize {
+    let (bottom, top) = (&raw const stack_bottom, &raw const stack_top);
+    let bytes = (top.addr() - bottom.addr()) / stacks.max(1);
+    let deep = |stack: usize| {
+        let bottom = bottom.wrapping_add(stack * bytes);
+        // SAFETY: the startup painted the stacks, which are in words. Cores write only there, and
+        // not below what was in use.
+        unsafe { depth(bottom.cast(), bottom.wrapping_add(bytes).cast()) }
+    };
+    (0..stacks).map(deep).sum()
 }
 
 /// Bytes of all statics.
 pub fn data_bytes() -> usize {
-    (&raw const bss_end).addr() - (&raw const data_start).addr()
+    (&raw const data_end).addr() - (&raw const bss_start).addr()
 }

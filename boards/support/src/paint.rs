@@ -18,6 +18,13 @@ pub fn touched(memory: &[u8]) -> usize {
     memory.as_chunks().0.iter().filter(|word| **word != BYTES).count() * BYTES.len()
 }
 
+/// Bytes of painted memory up to the last word that was written to.
+pub fn extent(memory: &[u8]) -> usize {
+    let (words, _) = memory.as_chunks();
+    let last = words.iter().rposition(|word| *word != BYTES);
+    last.map_or(0, |last| (last + 1) * BYTES.len())
+}
+
 /// Bytes from the first word that was written to, to `end`: how deep a stack went that grows down
 /// from there.
 ///
@@ -42,10 +49,11 @@ mod tests {
     fn what_was_touched_shows() {
         let mut memory = [0; 64];
         paint(&mut memory);
-        assert_eq!(touched(&memory), 0);
+        assert_eq!((touched(&memory), extent(&memory)), (0, 0));
         memory[21] = 1;
+        assert_eq!((touched(&memory), extent(&memory)), (4, 24));
         memory[63] = 2;
-        assert_eq!(touched(&memory), 8);
+        assert_eq!((touched(&memory), extent(&memory)), (8, 64));
     }
 
     #[test]

@@ -3,11 +3,16 @@
 
 use crate::console::Console;
 use crate::device::Clocked;
-use crate::paint::{paint, touched};
+use crate::paint::{extent, paint, touched};
 use core::fmt::Write;
+use eyelet::arena::Regions;
 use eyelet::device::Device;
 use eyelet::executor::{Feed, Instance, Model, Options, Progress};
+use eyelet::set::Ports;
 use eyelet::storage::Storage;
+
+/// What arenas are planned in.
+const ARENA_PAGE: usize = 4096;
 
 /// Why an image ends with an error. What it was has been printed.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +36,10 @@ pub struct Report {
 pub struct Findings {
     /// Of the outputs.
     pub digest: u64,
-    /// Bytes of the arena that were written to.
-    pub touched: usize,
+    /// Bytes of the arena, in whole pages, up to the last page that was written to.
+    pub arena: usize,
+    /// Bytes of fast memory, likewise.
+    pub fast: usize,
 }
 
 impl Report {
@@ -42,27 +49,41 @@ impl Report {
         Failed
     }
 
-    /// Opens a pack in an arena that is painted before, and prints what it needs.
+    /// Opens a pack in memory that is painted before, and prints what it needs.
     pub fn opened<S: Storage>(
         &mut self,
         storage: &mut S,
-        arena: &mut [u8],
+        Regions { arena, fast }: Regions<'_>,
         threads: u32,
         body: impl FnOnce(&mut Self, &mut Instance<'_>, &mut S) -> Result<u64, Failed>,
     ) -> Result<Findings, Failed> {
         paint(arena);
+        paint(fast);
         let digest = {
             let options = Options { threads, ..Options::default() };
-            let instance = Instance::open(storage, &mut *arena, options);
+            let regions = Regions { arena: &mut *arena, fast: &mut *fast };
+            let instance = Instance::open_in(storage, regions, options);
             let mut instance = instance.map_err(|error| self.failed(error))?;
             let entry = instance.entry();
-            let _ = writeln!(self.console, "budget       {} bytes", entry.budget);
-            let _ = writeln!(self.console, "plan         {} bytes of arena", entry.arena_bytes);
+            let out = &mut self.console;
+            let _ = writeln!(out, "budget       {} bytes", entry.budget);
+            let _ = writeln!(out, "plan         {} bytes of arena", entry.arena_bytes);
+            if entry.fast_bytes() > 0 {
+                let _ = writeln!(out, "plan         {} bytes of fast memory", entry.fast_bytes());
+            }
             body(self, &mut instance, storage)?
         };
-        let touched = touched(arena);
-        let _ = writeln!(self.console, "touched      {touched} bytes of arena");
-        Ok(Findings { digest, touched })
+        let arena = self.painted(arena, "touched", "arena");
+        let fast = if fast.is_empty() { 0 } else { self.painted(fast, "fast", "fast memory") };
+        Ok(Findings { digest, arena, fast })
+    }
+
+    /// Prints how much of painted memory was written to. Returns its whole pages.
+    fn painted(&mut self, memory: &[u8], word: &str, what: &str) -> usize {
+        let (touched, pages) = (touched(memory), extent(memory).next_multiple_of(ARENA_PAGE));
+        let _ =
+            writeln!(self.console, "{word:<12} {touched} bytes of {what}, {pages} in whole pages");
+        pages
     }
 
     /// One inference of a pack, whose loads are made between the steps. `between` is called there,
@@ -70,12 +91,12 @@ impl Report {
     pub fn pack<S: Storage>(
         &mut self,
         storage: &mut S,
-        arena: &mut [u8],
+        memory: Regions<'_>,
         device: &impl Device,
         between: impl FnMut(),
     ) -> Result<Findings, Failed> {
         let threads = device.threads() as u32;
-        self.opened(storage, arena, threads, |report, instance, storage| {
+        self.opened(storage, memory, threads, |report, instance, storage| {
             let (digest, _) =
                 report.infer(&mut instance.inline(storage), device, "time", between)?;
             Ok(digest)
@@ -94,10 +115,15 @@ impl Report {
         let device = &Clocked { device, now_ns: self.now_ns };
         write_inputs(model);
         let start = (self.ticks)();
+        let (mut before, mut longest) = (start, 0);
         while model.step(device).map_err(|error| self.failed(error))? == Progress::Running {
+            let now = (self.ticks)();
+            (before, longest) = (now, longest.max(now.wrapping_sub(before)));
             between();
         }
-        let ticks = (self.ticks)().wrapping_sub(start);
+        let end = (self.ticks)();
+        let ticks = end.wrapping_sub(start);
+        longest = longest.max(end.wrapping_sub(before));
         let [compute, wait] =
             [model.stats().compute_ns, model.stats().stall_ns].map(|ns| self.ticks_of(ns));
         let _ = writeln!(
@@ -105,7 +131,8 @@ impl Report {
             "{what:<12} {ticks} ticks of {} Hz: {compute} computing, {wait} waiting for weights",
             (self.frequency)()
         );
-        Ok((digest(model), compute))
+        let _ = writeln!(self.console, "longest      {longest} ticks in a step");
+        Ok((Digest::of(model).0, compute))
     }
 
     /// Counts in so many nanoseconds.
@@ -125,8 +152,8 @@ impl Report {
     ) -> u8 {
         let out = &mut self.console;
         let _ = writeln!(out, "stack        {stack} bytes");
-        let Ok(Findings { digest, touched }) = found else { return 1 };
-        let ram = touched + stack + others;
+        let Ok(Findings { digest, arena, fast }) = found else { return 1 };
+        let ram = arena + fast + stack + others;
         let _ = writeln!(out, "memory       {ram} bytes, {others} of them other data");
         let _ = writeln!(out, "digest       {digest:016x}");
         if u64::from_str_radix(expected, 16) != Ok(digest) {
@@ -145,23 +172,29 @@ impl Report {
 }
 
 /// Writes the values that `eyelet run` makes up where it is given no input.
-fn write_inputs(model: &mut Model<'_, '_, impl Feed>) {
-    for index in 0..model.inputs().len() {
-        if let Ok(floats) = model.input_mut(index) {
+pub fn write_inputs(ports: &mut dyn Ports) {
+    for index in 0..ports.inputs().len() {
+        if let Ok(floats) = ports.input_mut(index) {
             seeded(index as u64, floats);
         }
     }
 }
 
 /// The digest of all outputs that `eyelet run` prints: FNV-1a, 64 bits, of the floats' bytes.
-fn digest(model: &mut Model<'_, '_, impl Feed>) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for index in 0..model.outputs().len() {
-        for byte in model.output(index).unwrap_or(&[]).iter().flat_map(|x| x.to_le_bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(pub u64);
+
+impl Digest {
+    /// The digest of these outputs.
+    pub fn of(ports: &mut dyn Ports) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325u64;
+        for index in 0..ports.outputs().len() {
+            for byte in ports.output(index).unwrap_or(&[]).iter().flat_map(|x| x.to_le_bytes()) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
         }
+        Self(hash)
     }
-    hash
 }
 
 /// Values with mean 0 and variance 1: sums of four uniform ones (SplitMix64).

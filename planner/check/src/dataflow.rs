@@ -1,4 +1,5 @@
-//! Layers read only what has been written, and only operations in place share floats with their output.
+//! Layers read only what has been written, and only operations in place share floats with their output. Floats are read
+//! as floats, words as words: a buffer has one of the two, and all layers and ports that touch it agree.
 //!
 //! This is about the order of layers; that steps in the plan's order see the same is proved by
 //! [`super::order`]. Which floats of which buffer have been written is kept exactly: tensors may be interleaved, overlap, or
@@ -6,6 +7,7 @@
 
 use super::bits::Bits;
 use super::{Found, Violation};
+use eyelet::ops;
 use eyelet::pack::{CopyParams, Layer, MatMulParams, NONE, OpKind, Tensor, params};
 use eyelet_model::network::Network;
 use std::ops::Range;
@@ -23,6 +25,17 @@ pub fn check(network: &Network, found: &mut Found) {
     }
     for number in 0..network.layers.len() {
         flow.layer(number);
+        flow.elements(number);
+    }
+    for (kind, ports) in [("input", &network.inputs), ("output", &network.outputs)] {
+        for (number, port) in ports.iter().enumerate() {
+            let buffer = network.tensors[port.tensor as usize].buffer as usize;
+            let found_there = network.buffers[buffer].element;
+            if found_there != port.kind.element() {
+                let what = format!("{kind} {number}");
+                flow.found.add(Violation::Elements { what, buffer, found: found_there });
+            }
+        }
     }
     for (number, port) in network.outputs.iter().enumerate() {
         let tensor = &network.tensors[port.tensor as usize];
@@ -74,6 +87,28 @@ impl Flow<'_> {
                 self.written[buffer].set(run);
                 true
             });
+        }
+    }
+
+    /// A layer has operands of what its operator computes.
+    fn elements(&mut self, number: usize) {
+        let layer = &self.network.layers[number];
+        let of = |id: u32| {
+            let tensor = self.network.tensors.get(id as usize)?;
+            let buffer = tensor.buffer as usize;
+            Some((buffer, self.network.buffers[buffer].element))
+        };
+        let ops::Elements { inputs, output } = ops::elements(layer);
+        let operands = layer.inputs.into_iter().zip(inputs).chain([(layer.output, output)]);
+        let operands: Vec<_> =
+            operands.filter_map(|(id, wanted)| Some((of(id)?, wanted))).collect();
+        // Of those that may be either, the first says what all are.
+        let free = operands.iter().find(|(_, wanted)| wanted.is_none()).map(|((_, is), _)| *is);
+        for ((buffer, is), wanted) in operands {
+            if wanted.or(free).is_some_and(|wanted| wanted != is) {
+                let what = format!("layer {number}");
+                self.found.add(Violation::Elements { what, buffer, found: is });
+            }
         }
     }
 

@@ -26,6 +26,7 @@
 mod bits;
 mod dataflow;
 mod extent;
+mod held;
 mod lines;
 mod meeting;
 mod order;

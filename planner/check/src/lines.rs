@@ -3,8 +3,8 @@
 //! A line is live from the first step that touches it to the last. That holds for whole buffers whose tensors are all
 //! views of one image, and that the host does not touch.
 
+use super::held::Held;
 use super::order::{has_rows, rows_read};
-use super::overlap::Held;
 use super::{Holder, span};
 use eyelet::pack::{NONE, Tensor};
 use eyelet_model::network::Network;

@@ -2,8 +2,8 @@
 //!
 //! What is there at a moment lies in order of its bytes, so that of each thing that comes only those nearby are looked at.
 
+use super::held::Held;
 use super::meet;
-use super::overlap::Held;
 use std::collections::BTreeSet;
 
 /// A thing: which kind, and its number among them.

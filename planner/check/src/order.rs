@@ -325,6 +325,7 @@ pub(super) fn rows_read(
                 | OpKind::Suppress
                 | OpKind::Copy
                 | OpKind::Gather
+                | OpKind::Lookup
                 | OpKind::Recurrent,
             ) => 0..input.rows(),
             _ => own,

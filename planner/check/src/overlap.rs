@@ -7,6 +7,7 @@
 //! before the other's are made ([`super::lines`]).
 
 use super::extent::step_weights;
+use super::held::{Held, steps};
 use super::meeting::{Union, pairs};
 use super::structure::image;
 use super::weights::Source;
@@ -16,38 +17,6 @@ use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// A range of bytes held during a range of half steps.
-pub(super) struct Held {
-    pub holder: Holder,
-    pub bytes: Range<u64>,
-    /// Half steps; never empty.
-    pub time: Range<i64>,
-}
-
-impl Held {
-    fn occupant(&self) -> Box<Occupant> {
-        let (bytes, steps) = (self.bytes.clone(), Some(self.steps()));
-        Box::new(Occupant { holder: self.holder, bytes, steps })
-    }
-
-    /// The steps during which it is held. Half step 2t + 1 is step t; a load runs from gap to gap.
-    fn steps(&self) -> Range<i64> {
-        steps(&self.time)
-    }
-
-    /// Whether both are held at some moment, any number of periods apart.
-    fn meets(&self, other: &Held, period: i64) -> bool {
-        let apart = (other.time.start - self.time.start).rem_euclid(period);
-        apart < self.time.end - self.time.start
-            || apart + (other.time.end - other.time.start) > period
-    }
-}
-
-/// The steps of a range of half steps.
-fn steps(time: &Range<i64>) -> Range<i64> {
-    time.start.div_euclid(2)..time.end.div_euclid(2)
-}
 
 pub fn check(
     network: &Network,

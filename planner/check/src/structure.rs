@@ -3,7 +3,7 @@
 use super::extent::{chain_count, step_weights};
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{Load, NONE, PAGE, Place, Region, Step};
+use eyelet::pack::{FAST, Load, NONE, PAGE, Place, Region, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::ops::Range;
@@ -121,6 +121,7 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         }
     };
     aligned(&|| "the end of the arena".into(), plan.arena_bytes, PAGE);
+    aligned(&|| "the end of fast memory".into(), plan.fast_bytes, PAGE);
     for (number, (buffer, Place { address, .. })) in
         network.buffers.iter().zip(&plan.places).enumerate()
     {
@@ -148,13 +149,15 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         }
     };
     inside(&|| "the area of tables".into(), 0..plan.tables, &(0..plan.arena_bytes));
+    let fast = FAST..FAST + plan.fast_bytes;
+    let region = |address: u64| if address < FAST { &arena } else { &fast };
     for (number, Place { address, .. }) in plan.places.iter().enumerate() {
         let bytes = rings::bytes(network, plan, number);
-        inside(&|| format!("buffer {number}"), span(*address, bytes), &arena);
+        inside(&|| format!("buffer {number}"), span(*address, bytes), region(*address));
     }
     for (number, step) in plan.steps.iter().enumerate() {
         let name = || format!("the scratch of step {}", number + 1);
-        inside(&name, span(step.scratch, step.scratch_bytes), &arena);
+        inside(&name, span(step.scratch, step.scratch_bytes), region(step.scratch));
         let weights = step_weights(network, step);
         let name = || format!("the weights of step {}", number + 1);
         let within = match step.weights_in {

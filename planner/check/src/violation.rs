@@ -1,5 +1,6 @@
 //! What a plan can do wrong, one variant each.
 
+use eyelet::pack::Element;
 use std::fmt;
 use std::ops::Range;
 use thiserror::Error;
@@ -145,6 +146,11 @@ pub enum Violation {
     SliceMissing { layer: usize, made: u128, total: u128 },
     #[error("layer {layer} reads float {float} of buffer {buffer} before any layer has written it")]
     Unwritten { layer: usize, buffer: usize, float: u64 },
+    #[error(
+        "{what} has an operand or output in buffer {buffer}, which is of {}, and not of what its operator needs",
+        .found.name()
+    )]
+    Elements { what: String, buffer: usize, found: Element },
     #[error("output {output} takes float {float} of buffer {buffer}, which no layer writes")]
     OutputUnwritten { output: usize, buffer: usize, float: u64 },
     #[error(

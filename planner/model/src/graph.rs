@@ -25,6 +25,22 @@ pub struct Graph {
     pub notes: Vec<String>,
 }
 
+impl Graph {
+    /// How most of the model's floats are stored, if they lie in the file as they are.
+    pub fn weights_stored_as(&self) -> Option<Encoding> {
+        let constants = self.values.iter().filter_map(|value| value.constant.as_ref());
+        let stored = |wanted: Encoding| {
+            let of = |data: &Constant| match data {
+                Constant::Raw(_, encoding) if *encoding == wanted => data.len(),
+                _ => 0,
+            };
+            constants.clone().map(of).sum::<usize>()
+        };
+        let all: usize = constants.clone().map(Constant::len).sum();
+        Encoding::ALL.into_iter().find(|encoding| 2 * stored(*encoding) > all)
+    }
+}
+
 /// A tensor that flows, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {

@@ -5,13 +5,16 @@
 //! whole pages and would otherwise read its neighbours' bytes along with its own; smaller ones start
 //! on a cache line.
 //!
+//! Products with the same weights, as each time of a recurrent network has them, share one place, and
+//! so do lookups in a table that is such weights.
+//!
 //! The shapes of a pack differ in few constants, if in any. What they have in common is placed once
 //! ([`SharedWeights`]), and what only a later shape has comes after it.
 
 use crate::graph::{Constant, Quantised};
 use crate::network::{Dense, Network, Weights};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Layer, PAGE};
+use eyelet::pack::{Layer, OpKind, PAGE};
 
 /// Layers of this many bytes and more start on a page.
 pub const PAGED: u64 = 32 << 10;
@@ -44,6 +47,7 @@ impl SharedWeights {
     /// all of them, a multiple of the page.
     pub fn place(&self, network: &mut Network) -> u64 {
         let (mut end, mut last) = (self.end, 0);
+        let mut products: Vec<Placed> = Vec::new();
         for (layer, weights) in network.layers.iter_mut().zip(&network.weights) {
             let bytes = bytes(layer);
             let known = (bytes > 0).then(|| self.find(layer, weights, network.isa, last)).flatten();
@@ -52,11 +56,26 @@ impl SharedWeights {
                 last = start + bytes;
                 continue;
             }
+            // The times of a recurrent network have the same weights, and lookups have those of products.
+            let shared = [OpKind::Conv, OpKind::Gather, OpKind::Lookup].map(|kind| kind as u32);
+            let product = bytes >= PAGED && shared.contains(&layer.kind);
+            if product {
+                let known =
+                    products.iter().find(|placed| placed.holds(layer, weights, network.isa));
+                if let Some(placed) = known {
+                    layer.weights = placed.layer.weights;
+                    continue;
+                }
+            }
             if bytes >= PAGED {
                 end = end.next_multiple_of(PAGE);
             }
             layer.weights = end;
             end = (end + bytes).next_multiple_of(64);
+            if product {
+                let (layer, weights) = (*layer, weights.clone());
+                products.push(Placed { layer, weights, isa: network.isa });
+            }
         }
         end.next_multiple_of(PAGE)
     }
@@ -178,6 +197,27 @@ mod tests {
         let bytes = shared.place(&mut network);
         shared.add(&network);
         (network.layers.iter().map(|layer| layer.weights).collect(), bytes)
+    }
+
+    /// Products of one shape that start on a page share their weights; others, and smaller ones, do not.
+    #[test]
+    fn equal_products_share_a_place() {
+        let panels = [(8192, 1.0), (16, 2.0), (8192, 1.0), (16, 2.0), (8192, 3.0), (8192, 1.0)];
+        let mut network = network(&panels);
+        for layer in &mut network.layers[..5] {
+            layer.kind = OpKind::Conv as u32;
+        }
+        let bytes = place_weights(&mut network);
+        let places: Vec<u64> = network.layers.iter().map(|layer| layer.weights).collect();
+        let next = 9 * 4096;
+        assert_eq!(places, [0, 32768, 0, 32768 + 64, next, next + 32768]);
+        assert_eq!(bytes, next + 2 * 32768);
+        // Lookups in the same table, and the product that has it.
+        let all = vec![(8192, 1.0); 3];
+        let mut network = self::network(&all);
+        let kinds = [OpKind::Lookup, OpKind::Conv, OpKind::Lookup];
+        network.layers.iter_mut().zip(kinds).for_each(|(layer, kind)| layer.kind = kind as u32);
+        assert_eq!(place_weights(&mut network), 32768);
     }
 
     #[test]

@@ -70,6 +70,17 @@ pub struct Npy {
     data: BufReader<File>,
 }
 
+impl Npy {
+    /// The type of its elements where that is bytes (`u1`, `i1`), as pictures are saved.
+    pub fn bytes(&self) -> Option<&'static str> {
+        match self.kind {
+            (TypeChar::Uint, 1) => Some("u1"),
+            (TypeChar::Int, 1) => Some("i1"),
+            _ => None,
+        }
+    }
+}
+
 /// Numbers of a file, as exact as it has them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Numbers {

@@ -13,7 +13,10 @@ use eyelet::kernels::table::Chains;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, Place, Region, Stage, Step};
 
-/// A plan for one budget. Addresses are bytes from the start of the arena.
+/// A plan for one budget. Addresses are bytes from the start of the arena, or from [`FAST`] on in fast
+/// memory.
+///
+/// [`FAST`]: eyelet::pack::FAST
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Name of the strategy that made it; one of [`eyelet::pack::STRATEGIES`].
@@ -25,6 +28,8 @@ pub struct Plan {
     pub tables: u64,
     /// The end of what it uses: a multiple of the page, at most `budget`.
     pub arena_bytes: u64,
+    /// Bytes of fast memory that buffers and scratch lie in, next to the arena: a multiple of the page.
+    pub fast_bytes: u64,
     /// Threads that the scratch of the steps is for.
     pub threads: u32,
     /// Where each buffer of the network lies.

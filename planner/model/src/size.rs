@@ -1,20 +1,22 @@
-//! Sizes as people write them: binary units.
+//! Sizes as people write them: binary units. `24M`, `24mb` and `24 MiB` are the same, 24 times 1024 times 1024 bytes.
 
-/// Parses `24MiB`, `512KiB`, `1.5GiB`, `4096` (bytes); `B` may be left out (`24Mi`), case does not matter.
+/// Parses `24MiB`, `512KiB`, `1.5GiB`, `4096` (bytes). `24M` and `24MB` are MiB, too; case does not matter.
 pub fn parse(text: &str) -> Result<u64, String> {
     if text.starts_with('-') {
         return Err(format!("`{text}` is negative: a size is at least 1 byte"));
     }
+    let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
-        "k" | "ki" | "kib" => 10,
-        "m" | "mi" | "mib" => 20,
-        "g" | "gi" | "gib" => 30,
+        "k" | "ki" | "kb" | "kib" => 10,
+        "m" | "mi" | "mb" | "mib" => 20,
+        "g" | "gi" | "gb" | "gib" => 30,
         _ => {
             return Err(format!(
-                "`{text}` is not a size: write bytes or a number with KiB, MiB or GiB, as in 24MiB"
+                "`{text}` is not a size: write bytes or a number with KiB, MiB or GiB, as in 24MiB (24M and 24MB are \
+                 the same)"
             ));
         }
     };
@@ -22,6 +24,9 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .parse()
         .map_err(|_| format!("`{text}` is not a size: write a number such as 24MiB"))?;
     let bytes = value * (1u64 << shift) as f64;
+    if value == 0.0 {
+        return Err(format!("`{text}` is no memory at all: a size is at least 1 byte"));
+    }
     if bytes < 1.0 {
         return Err(format!("`{text}` is too small: a size is at least 1 byte"));
     }
@@ -68,12 +73,16 @@ mod tests {
         assert_eq!(parse("24MiB"), Ok(24 << 20));
         assert_eq!(parse("1.5GiB"), Ok(3 << 29));
         assert_eq!(parse("4096"), Ok(4096));
-        assert_eq!(parse("6m"), Ok(6 << 20));
-        for bad in ["", "MiB", "12MB5", "1e9", "12 parsecs", "1.2.3K"] {
+        for same in ["6m", "6M", "6mb", "6MB", "6 MB", "6Mi", "6mib", " 6MiB "] {
+            assert_eq!(parse(same), Ok(6 << 20), "{same}");
+        }
+        assert_eq!((parse("2kB"), parse("2gb")), (Ok(2048), Ok(2 << 30)));
+        for bad in ["", "MiB", "12MB5", "24MBs", "1e9", "12 parsecs", "1.2.3K"] {
             assert!(parse(bad).unwrap_err().contains("is not a size"), "{bad}");
         }
         for (bad, text) in [
-            ("0", "`0` is too small"),
+            ("0", "`0` is no memory at all"),
+            ("0MiB", "`0MiB` is no memory at all"),
             ("0.4", "is too small: a size is at least 1 byte"),
             ("-1", "`-1` is negative"),
             ("-3MiB", "`-3MiB` is negative"),

@@ -203,7 +203,8 @@ impl Layout {
                 predicted_ns,
                 bytes: section.len() as u32,
                 crc: crc32c(0, &section),
-                threads: plan.threads,
+                threads: short("pack: threads of a plan", plan.threads.into())?,
+                fast_pages: short("pack: pages of fast memory", plan.fast_bytes.div_ceil(PAGE))?,
                 strategy: strategy as u16,
                 shape,
             });
@@ -233,6 +234,12 @@ impl Layout {
             weights_crc,
         }
     }
+}
+
+/// What an entry has 16 bits for.
+fn short(what: &'static str, value: u64) -> io::Result<u16> {
+    let flaw = Flaw { what, index: pack::NONE, found: value, limit: u16::MAX.into() };
+    u16::try_from(value).map_err(|_| io::Error::other(WriteError::from(flaw)))
 }
 
 /// Bytes of a section, of which an entry says no more than 32 bits.

@@ -1,14 +1,18 @@
 //! Which cores compute, and which reads beside them.
 //!
+//! A board with cores of two kinds says which ([`Cores::pinned`]). Elsewhere interrupts decide.
+//!
 //! Storage that is read past the page cache says with an interrupt that a read has come, and one core serves it: often always
 //! the same, whichever thread has asked. What computes there is held up each time; measured, that costs a network that reads 2 MiB
 //! within 3 ms 7 %, for all of a process's life or for none of it, as the system happens to place its threads. So the loader goes to the
 //! core that the interrupts come to, and computing to the others, if there are enough.
 
 use eyelet::arena::MappedArena;
-use eyelet::device::threads::{confine_current, cores};
+use eyelet::device::threads::{confine_current, cores, pin_current};
 use eyelet::pack::PAGE;
 use eyelet::storage::Storage;
+use std::io::Error as SystemError;
+use thiserror::Error;
 
 /// Reads that are made to see where their interrupts come to.
 const READS: u64 = 32;
@@ -23,6 +27,20 @@ pub struct Cores {
     pub reading: Option<usize>,
     /// and the others that this process may use: no fewer than threads that compute.
     computing: Vec<usize>,
+    /// Each thread that computes has one of these to itself, in turn.
+    each: bool,
+}
+
+/// Why threads are not pinned.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unpinned {
+    #[error("{threads} threads compute, and it has {cores} cores; give --threads {cores} or fewer")]
+    Few { threads: u32, cores: u32 },
+    #[error(
+        "this process may not run on core {core} ({}); see `taskset -p $$`, and the cpuset of its container",
+        SystemError::from_raw_os_error(*errno)
+    )]
+    Refused { core: usize, errno: i32 },
 }
 
 impl Cores {
@@ -30,6 +48,35 @@ impl Cores {
     /// told if they do not come to one core, or no core would be left to the loader, or the system does not say.
     pub fn find(storage: &mut impl Storage, threads: usize) -> Self {
         Self::apart(storage, threads).unwrap_or_default()
+    }
+
+    /// A core for each thread that computes, and the loader's, which may be one of these. Tries to run on all of them.
+    pub fn pinned(computing: &[u32], reading: u32) -> Result<Self, Unpinned> {
+        let computing: Vec<usize> = computing.iter().map(|core| *core as usize).collect();
+        let cores = Self { reading: Some(reading as usize), computing, each: true };
+        let all = cores.all();
+        let tried = move || {
+            let refused = |core: usize| {
+                pin_current(core).err().map(|errno| Unpinned::Refused { core, errno })
+            };
+            all.into_iter().find_map(refused)
+        };
+        // On a thread of its own: the caller stays where it is.
+        match std::thread::spawn(tried).join().unwrap_or_default() {
+            Some(refused) => Err(refused),
+            None => Ok(cores),
+        }
+    }
+
+    /// The core of each thread that computes, if each has its own. The first is the caller's.
+    pub fn of_workers(&self) -> Option<&[usize]> {
+        self.each.then_some(self.computing.as_slice())
+    }
+
+    /// All that are named.
+    fn all(&self) -> Vec<usize> {
+        let reading = self.reading.filter(|core| !self.computing.contains(core));
+        self.computing.iter().copied().chain(reading).collect()
     }
 
     fn apart(storage: &mut impl Storage, threads: usize) -> Option<Self> {
@@ -45,12 +92,16 @@ impl Cores {
         }
         let reading = Interrupts::now()?.core(&before, READS)?;
         let computing = all.iter().copied().filter(|core| *core != reading).collect();
-        all.contains(&reading).then_some(Self { reading: Some(reading), computing })
+        all.contains(&reading).then_some(Self { reading: Some(reading), computing, each: false })
     }
 
-    /// Confines the calling thread to the cores that compute, and those that it starts from then on.
+    /// Confines the calling thread to the cores that compute, and those that it starts from then on; to the first of them, if
+    /// each thread has its own.
     pub fn compute(&self) {
-        self.confine(&self.computing);
+        match self.of_workers() {
+            Some(cores) => self.confine(&cores[..cores.len().min(1)]),
+            None => self.confine(&self.computing),
+        }
     }
 
     /// Runs something on the core that reads, and leaves the calling thread free to run anywhere.
@@ -63,8 +114,7 @@ impl Cores {
 
     /// Lets the calling thread run on all of them again.
     pub fn free(&self) {
-        let all: Vec<usize> = self.computing.iter().copied().chain(self.reading).collect();
-        self.confine(&all);
+        self.confine(&self.all());
     }
 
     /// Where that is refused, the system places the thread.
@@ -144,9 +194,39 @@ mod tests {
         assert!(Interrupts::parse("no such thing\n").is_none() && Interrupts::parse("").is_none());
     }
 
+    /// On a thread of its own, which the test leaves behind.
+    fn elsewhere<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(body).join().unwrap()
+    }
+
+    #[test]
+    fn each_thread_keeps_to_its_core() {
+        let may = cores::<MOST>();
+        let (first, last) = (may[0], may[may.len() - 1]);
+        let pinned = Cores::pinned(&[last as u32], first as u32).unwrap();
+        assert_eq!(pinned.of_workers(), Some(&[last][..]));
+        elsewhere(move || {
+            pinned.compute();
+            assert_eq!(cores::<MOST>()[..], [last]);
+            assert_eq!(pinned.read(cores::<MOST>)[..], [first]);
+            // Both again, which are one where there is only one.
+            assert!(cores::<MOST>().iter().all(|core| [first, last].contains(core)));
+        });
+        assert_eq!(Cores::default().of_workers(), None);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_named() {
+        let may = cores::<MOST>();
+        let refused = Cores::pinned(&[may[0] as u32], 1023).unwrap_err();
+        assert_eq!(refused, Unpinned::Refused { core: 1023, errno: libc::EINVAL });
+        assert!(refused.to_string().contains("core 1023"), "{refused}");
+        assert_eq!(cores::<MOST>(), may, "the caller has moved");
+    }
+
     #[test]
     fn computing_has_the_cores_that_do_not_read() {
-        let cores = Cores { reading: Some(3), computing: vec![0, 1] };
+        let cores = Cores { reading: Some(3), computing: vec![0, 1], each: false };
         // Wherever that is allowed; it is undone with the thread.
         let body = move || {
             cores.compute();

@@ -9,6 +9,8 @@ pub mod board;
 pub mod bound;
 pub mod cores;
 pub mod memory;
+#[cfg(any(test, feature = "testing"))]
+pub mod naive;
 pub mod paced;
 pub mod profile;
 pub mod request;

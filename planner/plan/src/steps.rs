@@ -74,7 +74,7 @@ pub fn least_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
 }
 
 /// The least with which a step that transforms its weights could make whole panels, if it cannot
-/// use less for [portions](eyelet::ops::portions) of their channels. What takes less is slower; of
+/// use less for [channel blocks](eyelet::ops::channel_blocks). What takes less is slower; of
 /// other steps it is what they cannot do without.
 pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let least = least_scratch_bytes(network, step, threads);

@@ -1,6 +1,7 @@
 //! `eyelet alloc`: offsets for buffers whose lifetimes are known.
 
 use super::Error;
+use super::error::AllocError;
 use super::files::Files;
 use super::output::Output;
 use super::progress::Progress;
@@ -95,7 +96,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     Files::default().reads("the file of buffers", [&file]).writes("-o", &to).check()?;
     let text = std::fs::read_to_string(&file)
         .map_err(|source| Error::Read { path: file.clone(), source })?;
-    let table = Table::parse(&text).map_err(|source| Error::Csv { path: file.clone(), source })?;
+    let table =
+        Table::parse(&text).map_err(|source| AllocError::Csv { path: file.clone(), source })?;
     let buffers = &table.buffers;
     let start = Instant::now();
     let limit = Limit::time(Duration::from_secs_f64(time_limit));
@@ -104,11 +106,19 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let Placement { offsets, height } = match &outcome {
         Outcome::Fits(placement) | Outcome::Best { placement, .. } => placement,
     };
-    validate(buffers, offsets, *height).map_err(Error::Misplaced)?;
+    validate(buffers, offsets, *height).map_err(AllocError::Misplaced)?;
     let peak = peak(buffers);
     if let Outcome::Best { lower_bound, .. } = outcome {
         let (best, seconds) = (*height, time_limit);
-        return Err(Error::DoesNotFit { path: file, capacity, best, lower_bound, peak, seconds });
+        return Err(AllocError::DoesNotFit {
+            path: file,
+            capacity,
+            best,
+            lower_bound,
+            peak,
+            seconds,
+        }
+        .into());
     }
     let csv = table.with_offsets(offsets);
     if let Some(path) = &to {

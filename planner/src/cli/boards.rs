@@ -1,4 +1,4 @@
-//! `eyelet plan --board list`: the boards that come with eyelet.
+//! `--board list`: the boards that come with eyelet.
 
 use super::Error;
 use eyelet_planner::board::{Board, described};

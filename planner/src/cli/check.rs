@@ -1,9 +1,10 @@
 //! `eyelet check`: proves every plan of a pack, twice, and reads all of it.
 
 use super::Error;
-use super::output::Output;
+use super::output::{Output, is_zero};
 use super::pack_file::{PackFile, planner_types, strategy};
 use super::progress::Progress;
+use super::set_file;
 use super::target::Beside;
 use eyelet::executor::{LoadError, OpenError};
 use eyelet::pack::crc32c::crc32c;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Proves the invariants of every plan in a pack and verifies every checksum.
 ///
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// The pack.
+    /// The pack, or a set in one file: then each of its packs.
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
 }
@@ -55,6 +56,9 @@ struct Plan {
     strategy: &'static str,
     budget_bytes: u64,
     arena_bytes: u64,
+    /// Bytes of fast memory, of a plan for a board that has it.
+    #[serde(skip_serializing_if = "is_zero")]
+    fast_bytes: u64,
     #[serde(flatten)]
     beside: Beside,
     threads: u32,
@@ -73,7 +77,15 @@ struct Plan {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let pack = PackFile::open(&args.pack)?;
+    if set_file::is_set_file(&args.pack) {
+        let of = |path: &Path, file| Ok(Report { file, ..report(path, output)? });
+        return output.report(&set_file::Report::new(&args.pack, of)?);
+    }
+    output.report(&report(&args.pack, output)?)
+}
+
+fn report(path: &Path, output: Output) -> Result<Report, Error> {
+    let pack = PackFile::open(path)?;
     let skeleton = pack.skeleton(0)?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
@@ -82,14 +94,14 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         layers: skeleton.layers.len(),
         verified_bytes: 0,
         plans: Vec::new(),
-        file: args.pack.clone(),
+        file: path.to_owned(),
     };
     // Plans come before weights: what is wrong with them is found without reading much.
     for entry in &pack.entries {
         let proven = pack.prove(entry)?;
         let (network, plan) = planner_types(&pack, &proven, entry)?;
         let proof = check(&network, &plan, pack.header.weights_bytes).map_err(|violations| {
-            Error::Check { path: args.pack.clone(), budget: entry.budget, violations }
+            Error::Check { path: path.to_owned(), budget: entry.budget, violations }
         })?;
         let peak_layer = match proof.peak_step.checked_sub(1) {
             Some(step) => network.names[plan.steps[step].layer as usize].clone(),
@@ -99,7 +111,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         report.plans.push(Plan { shape, ..Plan::new(&network, &plan, entry, &proof, peak_layer) });
     }
     report.verified_bytes = verify(&pack, output)?;
-    output.report(&report)
+    Ok(report)
 }
 
 impl Plan {
@@ -115,8 +127,9 @@ impl Plan {
             strategy: strategy(entry),
             budget_bytes: entry.budget,
             arena_bytes: proof.arena_bytes,
+            fast_bytes: plan.fast_bytes,
             beside: Beside::of(network, plan),
-            threads: entry.threads,
+            threads: entry.threads.into(),
             steps: plan.steps.len(),
             loads: plan.loads.len(),
             resident_loads: plan.resident.len(),
@@ -212,6 +225,10 @@ impl fmt::Display for Report {
                 "  in bounds        everything lies within {} of arena, after the tables",
                 size::human(plan.arena_bytes)
             )?;
+            if plan.fast_bytes > 0 {
+                let bytes = size::human(plan.fast_bytes);
+                writeln!(f, "  fast memory      {bytes} of it hold buffers and scratch")?;
+            }
             if self.device == Device::Cuda {
                 writeln!(f, "  arena            {}", plan.beside)?;
             }

@@ -1,20 +1,25 @@
 //! `eyelet demo`: the main job, end to end, on this machine.
 //!
-//! A network is planned once into a small budget and once with room for all of its weights, and each
-//! plan is run by a process of its own, so that what the kernel says of its memory is about the runtime
-//! and nothing else. Then a network that was truly trained reads a digit.
+//! A network is planned once into a small budget and once with room for all of its weights, each as fast as it can be, and once
+//! more into both with the same bits. Each plan is run by a process of its own, so that what the kernel says of its memory is
+//! about the runtime and nothing else. Then a network that was truly trained reads a digit.
 
 use super::Error;
+use super::calibrate::Calibration;
 use super::output::Output;
-use super::plan::pack;
+use super::plan::{pack, whole_budget};
+use super::table::Table;
+use super::target::DEFAULT_THREADS;
+use super::workplace::{reads_directly, workplace};
 use super::zoo::write;
 use bytes::Bytes;
 use eyelet::arena::MappedArena;
 use eyelet::device;
 use eyelet::executor::{Instance, Options};
 use eyelet::storage::Slice;
+use eyelet_planner::graph::Graph;
 use eyelet_planner::import::{import, import_bytes};
-use eyelet_planner::leftovers::{self, Scratch};
+use eyelet_planner::leftovers;
 use eyelet_planner::strategy::PackRequest;
 use eyelet_planner::{board, size, zoo};
 use serde::{Deserialize, Serialize};
@@ -42,6 +47,8 @@ pub struct Args {
     /// folder for temporary files, or /var/tmp if that one is in memory].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    calibration: Calibration,
 }
 
 const EXAMPLE: &str = "\
@@ -49,9 +56,9 @@ Example:
   eyelet demo";
 
 /// Images that the network was not trained on, and what they show.
-const MODEL: &[u8] = include_bytes!("../../../tests/data/digits/digits.onnx");
-const IMAGES: &[u8] = include_bytes!("../../../tests/data/digits/images.npy");
-const LABELS: &[u8] = include_bytes!("../../../tests/data/digits/labels.npy");
+const MODEL: &[u8] = include_bytes!("../../digits/digits.onnx");
+const IMAGES: &[u8] = include_bytes!("../../digits/images.npy");
+const LABELS: &[u8] = include_bytes!("../../digits/labels.npy");
 
 /// Room for the digits' network that is less than its weights.
 const DIGITS_BUDGET: u64 = 96 << 10;
@@ -63,15 +70,17 @@ const DIGIT: usize = 11;
 #[derive(Debug, Serialize)]
 struct Report {
     network: String,
-    weights_bytes: u64,
-    /// Streamed, and with all weights resident.
+    /// Streamed, and with all weights resident, each by the algorithms that are the fastest for it.
     runs: [Row; 2],
+    /// The same by direct algorithms, as with `plan --exact`.
+    exact: [Row; 2],
+    /// Whether the outputs of the exact pair are the same bits.
     identical: bool,
     digit: Digit,
 }
 
 /// What `eyelet run` told.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     budget_bytes: u64,
     arena_bytes: u64,
@@ -80,10 +89,11 @@ struct Row {
     bytes_read_per_inference: u64,
     latency_ms: Latency,
     stall_ms: f64,
+    predicted_ms: Option<f64>,
     output_digest: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Latency {
     min: f64,
     median: f64,
@@ -103,99 +113,88 @@ struct Digit {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let folder = folder(args.dir.as_deref())?;
+    let folder = workplace(args.dir.as_deref())?;
     let network = zoo::model(&args.network)?;
     let extension = if network.config().is_some() { "cfg" } else { "onnx" };
     let model = folder.path().join(format!("{}.{extension}", args.network));
     output.line(format_args!("writing {} with random weights", args.network))?;
     write(&network, 1, &model, output)?;
-    let (pack, weights_bytes, full) = plan(&args, &model, output)?;
-    let streamed = run_pack(&pack, args.budget, args.runs, output)?;
-    let resident = run_pack(&pack, full, args.runs, output)?;
-    let identical = streamed.output_digest == resident.output_digest;
-    let digit = digit(folder.path(), output)?;
+    let graph = import(&model).map_err(|error| Error::of_import(&model, error))?;
+    let request = request(folder.path(), args.calibration, output)?;
+    let shapes = [(String::new(), graph)];
+    // More than enough is no waste: memory that is not touched is not resident.
+    let full = whole_budget(&shapes[0].1).max(args.budget);
+    let mut demo = Demo { args: &args, model: &model, shapes: &shapes, request, output };
+    let [streamed, resident] = [demo.run(&[args.budget], false)?, demo.run(&[full], false)?]
+        .map(|mut rows| rows.remove(0));
+    let mut both = vec![args.budget, full];
+    both.dedup();
+    let mut exact = demo.run(&both, true)?;
+    let exact = [exact.remove(0), exact.pop().unwrap_or_else(|| streamed.clone())];
+    let identical = exact[0].output_digest == exact[1].output_digest;
+    let digit = digit(folder.path(), args.calibration, output)?;
     output.report(&Report {
         network: args.network,
-        weights_bytes,
         runs: [streamed, resident],
+        exact,
         identical,
         digit,
     })?;
     match identical {
         true => Ok(()),
-        false => Err(Error::Internal("the outputs of the two plans differ".to_owned())),
+        false => Err(Error::Internal("the outputs of the two exact plans differ".to_owned())),
     }
 }
 
-/// A folder of this process, removed at the end, in a folder or where the system has its temporary files: on a disk, if
-/// there is one. What earlier demos left there goes.
-fn folder(parent: Option<&Path>) -> Result<Scratch, Error> {
-    let make = |parent: &Path| {
-        leftovers::sweep(parent);
-        Scratch::folder(parent).map_err(|source| Error::Write { path: parent.to_owned(), source })
-    };
-    if let Some(parent) = parent {
-        std::fs::create_dir_all(parent)
-            .map_err(|source| Error::Write { path: parent.to_owned(), source })?;
-        return make(parent);
+/// A model that is planned and run in several ways.
+struct Demo<'a> {
+    args: &'a Args,
+    model: &'a Path,
+    shapes: &'a [(String, Graph)],
+    request: PackRequest,
+    output: Output,
+}
+
+impl Demo<'_> {
+    /// Plans it into a pack for some budgets, and runs each plan. The pack is removed.
+    fn run(&mut self, budgets: &[u64], exact: bool) -> Result<Vec<Row>, Error> {
+        let Self { args, model, shapes, output, .. } = *self;
+        let sizes: Vec<String> = budgets.iter().map(|budget| self.named(*budget)).collect();
+        let how = if exact { "with the same bits" } else { "as fast as it can be" };
+        output.line(format_args!("planning it into {}, {how}", sizes.join(" and ")))?;
+        self.request = PackRequest { budgets: budgets.to_vec(), exact, ..self.request.clone() };
+        let path = model.with_extension("pack");
+        let packed = pack(&self.request, model, shapes, &path, output)?;
+        output.line(format_args!("  planned in {:.0} ms; running it", packed.planning_ms))?;
+        let rows = budgets.iter().map(|budget| run_pack(&path, *budget, args.runs, output));
+        let rows = rows.collect::<Result<_, _>>()?;
+        std::fs::remove_file(&path).map_err(|source| Error::Write { path, source })?;
+        Ok(rows)
     }
-    let folder = make(&std::env::temp_dir())?;
-    match on_disk(&folder) {
-        true => Ok(folder),
-        false => Ok(make(Path::new("/var/tmp")).ok().filter(on_disk).unwrap_or(folder)),
+
+    fn named(&self, budget: u64) -> String {
+        match budget == self.args.budget {
+            true => size::human(budget),
+            false => "memory that holds all of it".to_owned(),
+        }
     }
 }
 
-/// Whether files in a folder can be read past the page cache.
-fn on_disk(folder: &Scratch) -> bool {
-    let path = folder.path().join("page");
-    std::fs::write(&path, [0; eyelet::pack::PAGE as usize]).is_ok() && !on_memory(&path)
-}
-
-/// Plans the model for both budgets: the pack, the bytes of its weights, and the budget that holds them
-/// all.
-fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64), Error> {
-    let failed = |error| Error::of_import(model, error);
-    let graph = import(model).map_err(failed)?;
-    let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
-    // Weights padded to panels and pages, activations, tables: more than enough is no waste, as memory
-    // that is not touched is not resident.
-    let full = constants.map(|data| 4 * data.len() as u64).sum::<u64>() * 5 / 4 + (64 << 20);
-    let small = size::human(args.budget);
-    output.line(format_args!("planning it into {small}, and into memory that holds all of it"))?;
-    let mut budgets = vec![args.budget, full.max(args.budget)];
-    budgets.dedup();
-    let packed = pack(
-        &request(budgets)?,
-        model,
-        &[(String::new(), graph)],
-        &model.with_extension("pack"),
-        output,
-    )?;
-    output.line(format_args!("  planned in {:.0} ms", packed.planning_ms))?;
-    Ok((model.with_extension("pack"), packed.weights_bytes, full.max(args.budget)))
-}
-
-fn request(budgets: Vec<u64>) -> Result<PackRequest, Error> {
-    let profile = board::host()?.profile;
-    let threads = profile.threads.clamp(1, super::target::DEFAULT_THREADS);
-    Ok(PackRequest { exact: true, ..PackRequest::new(budgets, profile, threads) })
-}
-
-/// A size that may not be known.
-fn known(bytes: Option<u64>) -> String {
-    bytes.map_or("unknown".to_owned(), size::human)
+/// By the costs of this machine.
+fn request(folder: &Path, calibration: Calibration, output: Output) -> Result<PackRequest, Error> {
+    let profile = calibration.costs_here(board::host()?, folder, output);
+    let threads = profile.threads.clamp(1, DEFAULT_THREADS);
+    Ok(PackRequest::new(Vec::new(), profile, threads))
 }
 
 /// Runs a plan in a process of its own.
 fn run_pack(pack: &Path, budget: u64, runs: u32, output: Output) -> Result<Row, Error> {
-    output.line(format_args!("running it within {}", size::human(budget)))?;
     let failed = |message: String| Error::Child { verb: "run", message };
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.arg("run").arg(pack).args(["--json", "--warmup", "1"]);
     command.args(["--budget", &budget.to_string(), "--runs", &runs.to_string()]);
-    if on_memory(pack) {
+    if !reads_directly(pack) {
         output.line("  (this file system has no direct I/O: the page cache will hold the pack)")?;
         command.args(["--io", "buffered"]);
     }
@@ -213,21 +212,15 @@ fn run_pack(pack: &Path, budget: u64, runs: u32, output: Output) -> Result<Row, 
     serde_json::from_slice(&done.stdout).map_err(|error| failed(error.to_string()))
 }
 
-/// Whether the pack cannot be read past the page cache.
-fn on_memory(pack: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(pack.as_os_str().as_bytes()).unwrap_or_default();
-    eyelet::storage::DirectFile::open(&path).is_err()
-}
-
 /// Reads a digit, in this process, with less memory than the network's weights.
-fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
+fn digit(folder: &Path, calibration: Calibration, output: Output) -> Result<Digit, Error> {
     let name = Path::new("digits.onnx");
     let graph = import_bytes(Bytes::from_static(MODEL), None)
         .map_err(|error| Error::of_import(name, error))?;
     let path = folder.join("digits.pack");
-    let packed =
-        pack(&request(vec![DIGITS_BUDGET])?, name, &[(String::new(), graph)], &path, output)?;
+    let request = request(folder, calibration, output)?;
+    let request = PackRequest { budgets: vec![DIGITS_BUDGET], exact: true, ..request };
+    let packed = pack(&request, name, &[(String::new(), graph)], &path, output)?;
     let bytes =
         std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
 
@@ -280,22 +273,27 @@ fn floats(npy: &[u8]) -> Option<Vec<f32>> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = format!("{}, {} of weights", self.network, size::human(self.weights_bytes));
-        let width = label.chars().count().max(30);
-        writeln!(f, "\n{label:<width$}{:>22} {:>22}", "streamed", "all weights resident")?;
-        let mut row = |what: &str, cell: &dyn Fn(&Row) -> String| {
-            let [streamed, resident] = &self.runs;
-            writeln!(f, "{what:<width$}{:>22} {:>22}", cell(streamed), cell(resident))
+        let known = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), size::human);
+        let name = self.network.as_str();
+        let mut table = Table::new(1, [name, "streamed", "all weights resident"]).names();
+        let mut row = |what: &str, rows: &[Row; 2], cell: &dyn Fn(&Row) -> String| {
+            let [streamed, resident] = rows;
+            table.row([what.to_owned(), cell(streamed), cell(resident)]);
         };
-        row("budget", &|row| size::human(row.budget_bytes))?;
-        row("peak memory of the process", &|row| known(row.peak_rss_bytes))?;
-        row("weights in the page cache", &|row| known(row.page_cache_bytes))?;
-        row("read in each inference", &|row| size::human(row.bytes_read_per_inference))?;
-        row("latency, median", &|row| format!("{:.1} ms", row.latency_ms.median))?;
-        row("of that waiting for weights", &|row| format!("{:.1} ms", row.stall_ms))?;
-        row("digest of the outputs", &|row| row.output_digest.clone())?;
-        let verdict = if self.identical { "identical, bit for bit" } else { "DIFFERENT" };
-        writeln!(f, "outputs: {verdict}\n")?;
+        let (best, exact) = (&self.runs, &self.exact);
+        let ms = |ms: f64| format!("{ms:.1} ms");
+        row("memory of the plan", best, &|row| size::human(row.arena_bytes));
+        row("peak memory of the process", best, &|row| known(row.peak_rss_bytes));
+        row("weights in the page cache", best, &|row| known(row.page_cache_bytes));
+        row("read in each inference", best, &|row| size::human(row.bytes_read_per_inference));
+        row("latency, median", best, &|row| ms(row.latency_ms.median));
+        row("predicted", best, &|row| row.predicted_ms.map_or("-".to_owned(), ms));
+        row("of that waiting for weights", best, &|row| ms(row.stall_ms));
+        row("latency with --exact", exact, &|row| ms(row.latency_ms.median));
+        row("outputs with --exact", exact, &|row| row.output_digest.clone());
+        write!(f, "\n{table}")?;
+        let verdict = if self.identical { "the same, bit for bit" } else { "DIFFERENT" };
+        writeln!(f, "outputs with --exact: {verdict}\n")?;
         let digit = &self.digit;
         for line in digit.pixels.chunks(digit.width.max(1)) {
             let shades = " .:-=+*#%@".as_bytes();

@@ -7,6 +7,8 @@ use super::Error;
 use eyelet_planner::board::Board;
 use eyelet_planner::import::external_files;
 use eyelet_planner::replace::{destination, folder_of};
+use eyelet_tasks::set::decided;
+use eyelet_tasks::set::file::{Source, named};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
@@ -57,6 +59,28 @@ impl Files {
             self.inputs.push((what, path));
         }
         self
+    }
+
+    /// Adds what a task set names: packs, measured runs, models with their data, and its board. What cannot be read adds
+    /// nothing: whoever reads it ends the verb, with a better word.
+    pub fn reads_set(mut self, set: &Path, text: &str) -> Self {
+        if let Ok(decided) = decided::parse(set, text) {
+            let packs = decided.packs.iter().map(|pack| &pack.path);
+            return self.reads("a pack of the set", packs.filter(|path| path.exists()));
+        }
+        let Ok(named) = named(set, text) else { return self };
+        for source in &named.sources {
+            self = match source {
+                Source::Pack(path) if path.exists() => self.reads("a pack of the set", [path]),
+                Source::Measured(path) if path.exists() => {
+                    self.reads("a measured run of the set", [path])
+                }
+                Source::Model { path, .. } if path.exists() => self.reads_model(path),
+                _ => self,
+            };
+        }
+        let board = named.board.as_deref().filter(|board| Path::new(board).exists());
+        self.reads_board("the board of the set", board)
     }
 
     /// Adds files that are written.

@@ -1,6 +1,8 @@
 //! What costs say of a pack's plans that were measured elsewhere, or later than those that they were made with.
 
 use super::Error;
+use super::calibrate::kept;
+use super::error::TargetError;
 use super::output::milliseconds;
 use super::pack_file::{PackFile, planner_types};
 use eyelet::kernels::Isa;
@@ -19,7 +21,7 @@ pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, E
     let Some(path) = profile else {
         let host = board::host()?;
         if host.profile.isa == isa {
-            return Ok(host.profile);
+            return Ok(kept(&host, pack).unwrap_or(host.profile));
         }
         let name = match isa {
             Isa::Portable => "portable".to_owned(),
@@ -31,12 +33,13 @@ pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, E
     let profile = Profile::load(path)?;
     match profile.isa == isa {
         true => Ok(profile),
-        false => Err(Error::ProfileOfOther {
+        false => Err(TargetError::ProfileOfOther {
             path: path.to_owned(),
             profile: profile.isa.name(),
             other: format!("{} is for", pack.display()),
             isa: isa.name(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -92,7 +95,7 @@ impl fmt::Display for Forecast {
         let profile = profile.display();
         write!(
             f,
-            "{predicted_ms:.2} ms by {profile} ({predicted_stall_ms:.2} ms of stalls; lower bound {lower_bound_ms:.2} ms)"
+            "{predicted_ms:.2} ms by {profile} ({predicted_stall_ms:.2} ms of stalls; bound {lower_bound_ms:.2} ms)"
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Reading the model that a verb is given.
 
 use super::Error;
+use super::error::ShapesError;
 use super::files::Files;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::{IMPORT_MEMORY, Options, import_with};
@@ -19,8 +20,8 @@ pub struct Reading {
     /// with an extent of 0 has no elements, and is none of the plan's.
     #[arg(long = "shape", value_name = "NAME=N,N,…", value_parser = shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// The extent of a dimension that the model names, as in --dim batch=1. Once for each. Of several extents, as in
-    /// --dim seq=32,64,128, each makes a shape of the pack; several such dimensions take as many.
+    /// The extent of a dimension that the model names, as in --dim batch=1. Once for each. `eyelet plan`
+    /// takes several extents, as in --dim seq=32,64,128, each for a shape of its own; several such dimensions take as many.
     #[arg(long = "dim", value_name = "NAME=N[,N…]", value_parser = dims)]
     dims: Vec<(String, Vec<usize>)>,
     /// Makes an input a constant: a number, several with commas between them, or the path of a .npy file. What follows
@@ -47,7 +48,9 @@ impl Reading {
     /// Reads a model in one shape, which is all that `what` is of.
     pub fn import(&self, what: &'static str, path: &Path) -> Result<Graph, Error> {
         match self.shapes()? {
-            shapes if shapes.len() > 1 => Err(Error::OneShape { what, shapes: shapes.len() }),
+            shapes if shapes.len() > 1 => {
+                Err(ShapesError::OneShape { what, shapes: shapes.len() }.into())
+            }
             mut shapes => self.read(path, shapes.remove(0).1),
         }
     }
@@ -67,7 +70,7 @@ impl Reading {
                 let extents = extents.len();
                 if let Some((other, others)) = lists.find(|(_, others)| others.len() != extents) {
                     let (first, other, others) = (first.clone(), other.clone(), others.len());
-                    return Err(Error::Uneven { first, extents, other, others });
+                    return Err(ShapesError::Uneven { first, extents, other, others }.into());
                 }
                 extents
             }
@@ -79,7 +82,7 @@ impl Reading {
             let name = different.map(|(name, extents)| format!("{name}={}", extent(extents)));
             let name = name.collect::<Vec<_>>().join(",");
             if shapes.iter().any(|(known, _)| *known == name) {
-                return Err(Error::Twice(name));
+                return Err(ShapesError::Twice(name).into());
             }
             let dims = self.dims.iter().map(|(name, extents)| (name.clone(), extent(extents)));
             shapes.push((name, dims.collect()));

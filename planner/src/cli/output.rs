@@ -6,6 +6,10 @@ use eyelet_planner::profile::ProfileError;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the report is printed: there is one object on stdout, not a second one for what was wrong after all.
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// How this run of the command speaks.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +37,14 @@ impl Output {
         } else {
             printable::write(&mut stdout, report)
         };
+        REPORTED.store(true, Ordering::Relaxed);
         written.and_then(|()| stdout.flush()).map_err(Error::Print)
     }
 
-    /// Prints, with `--json`, all that stands between a model and a pack, or where a task set, a board or a profile is
-    /// wrong, if that is the error.
-    pub fn blockers(self, error: &Error) -> Result<(), Error> {
-        let blocked = match error {
+    /// Prints an error, with `--json`: with all that stands between a model and a pack, or with the place where a task set, a
+    /// board or a profile is wrong, if that is the error.
+    pub fn error(self, error: &Error) -> Result<(), Error> {
+        let object = match error {
             Error::Import { source, .. } => serde_json::json!({
                 "error": error.to_string(),
                 "blockers": source.blockers(),
@@ -60,13 +65,18 @@ impl Output {
                     "reason": wrong.reason,
                 })
             }
-            _ => return Ok(()),
+            _ => serde_json::json!({ "error": error.to_string() }),
         };
-        if !self.json {
-            return Ok(());
+        match self.json && !REPORTED.load(Ordering::Relaxed) {
+            true => self.object(&object),
+            false => Ok(()),
         }
+    }
+
+    /// Prints an object.
+    pub fn object(self, object: &serde_json::Value) -> Result<(), Error> {
         let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{blocked}").and_then(|()| stdout.flush()).map_err(Error::Print)
+        writeln!(stdout, "{object}").and_then(|()| stdout.flush()).map_err(Error::Print)
     }
 
     /// Prints a line of a report that takes long to complete; nothing with `--json`.
@@ -79,6 +89,11 @@ impl Output {
             .and_then(|()| stdout.flush())
             .map_err(Error::Print)
     }
+}
+
+/// Whether a report leaves a number out.
+pub fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Nanoseconds as milliseconds, to the microsecond: more digits are noise.

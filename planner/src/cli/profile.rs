@@ -1,13 +1,14 @@
 //! `eyelet profile`: what computing and reading cost on this machine.
 
-use super::Error;
+use super::boards::Boards;
 use super::files::Files;
 use super::output::Output;
 use super::progress::Progress;
+use super::{Error, lacks};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Kernels;
 use eyelet_planner::board::{self, Board};
-use eyelet_planner::profile::{Profile, measure};
+use eyelet_planner::profile::{Patience, Profile, measure};
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::source::Io;
@@ -21,23 +22,24 @@ use std::path::{Path, PathBuf};
 /// `eyelet plan --profile` plans with what was measured instead of a board's estimates. Takes some
 /// seconds; the machine should do nothing else meanwhile.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, override_usage = "eyelet profile [OPTIONS] --output <FILE.toml>")]
 pub struct Args {
-    /// Measures the kernels of that board, which this processor must be able to run [default: its best].
+    /// Measures the kernels of that board, which this processor must be able to run [default: its best]. `--board list`
+    /// prints the boards that come with eyelet.
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
     /// Compute threads [default: as many as there are cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
-    /// A folder on the storage that is to be measured [default: where the profile is written].
+    /// A folder on the storage that is to be measured [default: the folder of the profile].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// How packs will be read: past the page cache, through it (with the pack there), or from a map.
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
-    /// Where to write the profile.
+    /// Where to write the profile. There is no default: it is written nowhere else, nor printed.
     #[arg(short, long, value_name = "FILE.toml")]
-    output: PathBuf,
+    output: Option<PathBuf>,
 }
 
 const EXAMPLE: &str = "\
@@ -52,10 +54,11 @@ struct Report {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    Files::default()
-        .reads_board("--board", args.board.as_deref())
-        .writes("-o", [&args.output])
-        .check()?;
+    if args.board.as_deref() == Some("list") {
+        return output.report(&Boards::known()?);
+    }
+    let file = args.output.ok_or_else(|| lacks("profile", "--output <FILE.toml>"))?;
+    Files::default().reads_board("--board", args.board.as_deref()).writes("-o", [&file]).check()?;
     let board = match &args.board {
         Some(name) => Board::load(name)?,
         None => board::host()?,
@@ -64,14 +67,21 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let kernels = Kernels::for_isa(isa)
         .ok_or_else(|| Error::NotHere { board: board.name().to_owned(), isa: isa.name() })?;
     let cores = board::host()?.profile.threads.min(MAX_THREADS as u32);
-    let folder = args.dir.or_else(|| args.output.parent().map(Path::to_owned));
+    let folder = args.dir.or_else(|| file.parent().map(Path::to_owned));
     let folder = folder.filter(|folder| folder != Path::new("")).unwrap_or_else(|| ".".into());
     let progress = Progress::elapsed(output, "measuring");
-    let profile = measure(board.name(), kernels, args.threads.unwrap_or(cores), &folder, args.io)?;
+    let profile = measure(
+        board.name(),
+        kernels,
+        args.threads.unwrap_or(cores),
+        &folder,
+        args.io,
+        Patience::LONG,
+    )?;
     drop(progress);
-    replace(&args.output, |sink| sink.write_all(profile.to_toml().as_bytes()))
-        .map_err(|source| Error::Write { path: args.output.clone(), source })?;
-    output.report(&Report { file: args.output, profile })
+    replace(&file, |sink| sink.write_all(profile.to_toml().as_bytes()))
+        .map_err(|source| Error::Write { path: file.clone(), source })?;
+    output.report(&Report { file, profile })
 }
 
 impl fmt::Display for Report {

@@ -1,7 +1,9 @@
 //! What plans are made for: the options that say so, and what GPUs take beside an arena.
 
-use super::Error;
+use super::calibrate::{Calibrated, Calibration, calibrated};
+use super::error::TargetError;
 use super::files::Files;
+use super::{Error, Output};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Isa;
 use eyelet::pack::{PAGE, Tensor};
@@ -12,7 +14,7 @@ use eyelet_planner::profile::Profile;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Scratch for more threads than this is not planned unless it is asked for: each thread's share is
 /// memory that weights could use.
@@ -21,7 +23,7 @@ pub const DEFAULT_THREADS: u32 = 4;
 /// Where packs are to run.
 #[derive(Debug, clap::Args)]
 pub struct Target {
-    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine,
+    /// Where the network will run: a board's name or the path of a board.toml [default: this machine,
     /// or the board that the environment variable EYELET_HOST_BOARD names]. `eyelet plan --board list` prints the
     /// boards that come with eyelet.
     #[arg(long, value_name = "BOARD")]
@@ -36,7 +38,9 @@ pub struct Target {
     /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
     #[arg(long, value_name = "FILE.toml")]
     profile: Option<PathBuf>,
-    /// Compute threads that the pack can use [default: as many as the board has, but at most 4]. A GPU has one.
+    #[command(flatten)]
+    calibration: Calibration,
+    /// Compute threads that the network can use [default: as many as the board has, but at most 4]. A GPU has one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
 }
@@ -49,23 +53,24 @@ impl Target {
             .reads_board("--board", self.board.as_deref())
     }
 
-    /// The profile of an option, or of the board of an option, or of this machine; and how many threads it is for.
-    pub fn choose(&self) -> Result<(Profile, u32), Error> {
-        let profile = self.profile()?;
+    /// The costs of an option, or of the board of an option, or of this machine; and how many threads they are for. This machine is
+    /// measured if it was not yet, for packs that lie where `place` is; without a place it is not.
+    pub fn choose(&self, place: Option<&Path>, output: Output) -> Result<Costs, Error> {
+        let (profile, origin) = self.profile(place, output)?;
         // A file's costs are of one memory.
         if let (Some(wanted), Some(path)) = (self.memory, &self.profile)
             && Memory::of(&profile) != Some(wanted)
         {
             let (path, found) = (path.clone(), Memory::of(&profile));
-            return Err(Error::MemoryOfProfile { path, wanted, found });
+            return Err(TargetError::MemoryOfProfile { path, wanted, found }.into());
         }
         let threads = match (Device::of(profile.isa), self.threads) {
             (Device::Cuda, Some(threads)) if threads > 1 => {
-                return Err(Error::ThreadsOfGpu { threads, board: profile.name });
+                return Err(TargetError::ThreadsOfGpu { threads, board: profile.name }.into());
             }
             (_, threads) => threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS)),
         };
-        Ok((profile, threads))
+        Ok(Costs { profile, threads, origin })
     }
 
     /// Whether the boards that come with eyelet are asked for, and no plan.
@@ -87,7 +92,12 @@ impl Target {
         let Some(board) = self.board()? else { return Ok(given) };
         let Some(bytes) = board.described.arena_bytes() else { return Ok(given) };
         if let Some(&budget) = given.iter().find(|budget| **budget > bytes) {
-            return Err(Error::BudgetOfBoard { budget, board: board.name().to_owned(), bytes });
+            return Err(TargetError::BudgetOfBoard {
+                budget,
+                board: board.name().to_owned(),
+                bytes,
+            }
+            .into());
         }
         if given.is_empty() {
             given.push(bytes);
@@ -95,7 +105,8 @@ impl Target {
         Ok(given)
     }
 
-    fn profile(&self) -> Result<Profile, Error> {
+    fn profile(&self, place: Option<&Path>, output: Output) -> Result<(Profile, Origin), Error> {
+        let file = || self.profile.clone().unwrap_or_default();
         let given = match &self.profile {
             Some(path) => Some(Profile::load(path)?),
             None => None,
@@ -107,8 +118,8 @@ impl Target {
             (None, Some(profile)) => {
                 let device = Device::of(profile.isa);
                 return match self.device.is_none_or(|wanted| wanted == device) {
-                    true => Ok(profile.clone()),
-                    false => Err(self.disagrees(profile, "--device is", Device::name)),
+                    true => Ok((profile.clone(), Origin::File(file()))),
+                    false => Err(self.disagrees(profile, "--device is", Device::name).into()),
                 };
             }
         };
@@ -119,9 +130,31 @@ impl Target {
         match given {
             Some(profile) if profile.isa != of_board.isa => {
                 let board = format!("the board {} is", board.name());
-                Err(self.disagrees(&profile, &board, |_| of_board.isa.name()))
+                Err(self.disagrees(&profile, &board, |_| of_board.isa.name()).into())
             }
-            given => Ok(given.unwrap_or_else(|| of_board.clone())),
+            Some(profile) => Ok((profile, Origin::File(file()))),
+            None => {
+                let measured = !self.calibration.no_calibrate;
+                let here = self.board.is_none() && of_board.isa != Isa::Cuda && measured;
+                let place = place.filter(|_| here);
+                let measured = place.map(|place| calibrated(&board, place, output)).transpose();
+                match measured.map(Option::flatten) {
+                    Ok(Some(Calibrated { profile, file, seconds, busy })) => {
+                        Ok((profile, Origin::Here { file, seconds, busy }))
+                    }
+                    Err(error) => {
+                        let (board, reason) = (board.name().to_owned(), error.to_string());
+                        Ok((of_board.clone(), Origin::Unmeasured { board, reason }))
+                    }
+                    Ok(None) => {
+                        let foreign = self.board.is_some();
+                        Ok((
+                            of_board.clone(),
+                            Origin::Estimated { board: board.name().to_owned(), foreign },
+                        ))
+                    }
+                }
+            }
         }
     }
 
@@ -131,12 +164,74 @@ impl Target {
         profile: &Profile,
         other: &str,
         isa: impl Fn(Device) -> &'static str,
-    ) -> Error {
-        Error::ProfileOfOther {
+    ) -> TargetError {
+        TargetError::ProfileOfOther {
             path: self.profile.clone().unwrap_or_default(),
             profile: profile.isa.name(),
             other: other.to_owned(),
             isa: isa(self.device.unwrap_or(Device::Cpu)),
+        }
+    }
+}
+
+/// What plans are made with.
+#[derive(Debug)]
+pub struct Costs {
+    pub profile: Profile,
+    pub threads: u32,
+    pub origin: Origin,
+}
+
+/// Where costs are from.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "from", rename_all = "lowercase")]
+pub enum Origin {
+    /// A board's description. It is that of another machine, or stands for this one.
+    Estimated { board: String, foreign: bool },
+    /// The description that stands for this machine, which could not be measured.
+    Unmeasured { board: String, reason: String },
+    /// A profile that was given.
+    #[serde(serialize_with = "as_file")]
+    File(PathBuf),
+    /// This machine was measured, just now in so many seconds or before.
+    Here { file: PathBuf, seconds: Option<f64>, busy: bool },
+}
+
+fn as_file<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&serde_json::json!({ "file": path }), serializer)
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Estimated { board, foreign: true } => write!(
+                f,
+                "predicted from estimated costs of {board}; `eyelet profile -o FILE` on that board measures them, and \
+                 --profile FILE plans with them"
+            ),
+            Self::Estimated { board, foreign: false } => write!(
+                f,
+                "predicted from estimated costs of {board}; `eyelet profile` measures those of this machine"
+            ),
+            Self::Unmeasured { board, reason } => write!(
+                f,
+                "predicted from estimated costs of {board}; this machine could not be measured: {reason}"
+            ),
+            Self::File(path) => write!(f, "predicted from the costs in {}", path.display()),
+            Self::Here { file, seconds, busy } => {
+                let when = match seconds {
+                    Some(seconds) => format!("measured in {seconds:.1} s and kept"),
+                    None => "measured before".to_owned(),
+                };
+                write!(f, "predicted from this machine's costs, {when} in {}", file.display())?;
+                match busy {
+                    true => write!(
+                        f,
+                        "; it had other work then, and is measured again when it has none"
+                    ),
+                    false => Ok(()),
+                }
+            }
         }
     }
 }

@@ -14,8 +14,9 @@ use std::time::Instant;
 
 /// Writes a reference network as an ONNX file, or a detector as Darknet's two, with seeded random weights.
 ///
-/// Operators, shapes and parameters are those of torchvision's network of that name; the weights keep
-/// the variance of activations. The same name and seed give the same file everywhere.
+/// Operators, shapes and parameters are those of the network of that name as it was published: many are torchvision's, others
+/// are language models, detectors and recurrent networks. The weights keep the variance of activations. The same name
+/// and seed give the same file everywhere.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {

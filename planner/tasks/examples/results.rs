@@ -39,12 +39,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     text += &table2_section()?;
     text += &case_section()?;
     text += &report::markdown()?;
+    text += &on_this_host(&output);
     std::fs::write(output, text)?;
     Ok(())
 }
 
 const HEAD: &str = "# Results: task sets\n\n\
 Written by `benches/tasks/run.sh`; `docs/real-time.md` explains model and tests. All random sets have seeds.\n\n";
+
+/// What `benches/tasks/serve.py` has measured, which stays: the end of the page.
+fn on_this_host(output: &str) -> String {
+    let before = std::fs::read_to_string(output).unwrap_or_default();
+    before.find("\n## On this host\n").map_or(String::new(), |at| before[at + 1..].to_owned())
+}
 
 fn study_section(cache: &Cache) -> Text {
     let table3 = cache.each(

@@ -1,8 +1,9 @@
 //! The verdict on a set: an assignment that keeps every deadline, or what to change.
 
 use crate::analysis::Verdict;
-use crate::analysis::demand_bound::{Point, tightest};
+use crate::analysis::demand_bound::Point;
 use crate::analysis::levels::{self, Effort};
+use crate::analysis::slack::tightest;
 use crate::analysis::utilization::{processor, storage, utilization};
 use crate::set::file::Declared;
 use crate::set::{Assignment, TaskSet};
@@ -67,13 +68,14 @@ const MOST_CHANGED: usize = 64;
 /// Periods grow by at most this factor.
 const MOST_FACTOR: f64 = 8.0;
 
-/// Judges a set.
-pub fn schedule(declared: &Declared) -> Schedule {
+/// Judges a set. `freedom` is what may be decided.
+pub fn schedule(declared: &Declared, freedom: Freedom) -> Schedule {
     let chunk_sizes = declared.chunk_sizes.as_slice();
-    let (chosen, admitted) = plans::choose(declared);
+    let (chosen, admitted) = plans::choose(declared, freedom);
     let set = &chosen;
     let few = set.tasks.len() <= MOST_CHANGED;
-    let changes = if admitted.is_none() && few { changes(set, chunk_sizes) } else { Vec::new() };
+    let changes =
+        if admitted.is_none() && few { changes(set, chunk_sizes, freedom) } else { Vec::new() };
     let assignment = admitted.or_else(|| least_load(set, chunk_sizes));
     let tasks = assignment.as_ref().map(|assignment| assignment.tasks(set));
     let by_steps = assignment.as_ref().is_some_and(|a| a.policy == Policy::Steps);
@@ -144,8 +146,10 @@ pub fn stay_bytes(set: &TaskSet, assignment: &Assignment) -> u64 {
     set.tasks.iter().enumerate().map(stays).sum()
 }
 
-fn changes(set: &TaskSet, chunk_sizes: &[u64]) -> Vec<Change> {
-    let admits = |set: &TaskSet| search(set, chunk_sizes, Freedom::Engines).is_some();
+fn changes(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Vec<Change> {
+    // All subsets would take too long for so many sets.
+    let freedom = freedom.min(Freedom::Engines);
+    let admits = |set: &TaskSet| search(set, chunk_sizes, freedom).is_some();
     let mut found: Vec<Change> = more_memory(set, &admits).into_iter().collect();
     if let Some(factor) = least_factor(|factor| admits(&slower(set, None, factor))) {
         found.push(Change { what: What::Periods, by: factor - 1.0 });

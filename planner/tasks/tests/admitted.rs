@@ -7,25 +7,24 @@ use eyelet_tasks::analysis::{classes, demand_bound};
 use eyelet_tasks::simulate::{Arrivals, Options, simulate};
 use proptest::prelude::*;
 
-/// A task of a few nanoseconds: period, deadline below it, computing, step, chunks, time of a chunk, jitter.
+/// A task of a few nanoseconds: period, deadline below it, computing, step, chunks, room, time of a chunk, jitter.
 fn task(periods: &'static [u64]) -> impl Strategy<Value = Task> {
     let periods = prop::sample::select(periods);
     let streams = prop::bool::weighted(0.2);
-    (periods, 0..4u64, 1..6u64, 1..4u64, 0..3u32, 1..3u64, 0..3u64, streams).prop_map(
-        |(period_ns, early, compute_ns, step, chunks, chunk_ns, jitter, streams)| {
+    let rest = (1..3u64, 0..3u64, streams);
+    (periods, 0..4u64, 1..6u64, 1..4u64, 0..3u32, 0..3u32, rest).prop_map(
+        |(period_ns, early, compute_ns, step, chunks, room, (chunk_ns, jitter, streams))| {
             let jitter_ns = jitter.saturating_sub(1).min(early);
             let deadline_ns = (period_ns - early).max(1);
             Task {
-                period_ns,
                 deadline_ns,
                 jitter_ns: jitter_ns.min(period_ns - deadline_ns),
-                level: 0,
                 chunks,
-                chunk_ns: if streams { 0 } else { chunk_ns },
-                compute_ns,
+                room: if streams { chunks } else { room.min(chunks) },
+                chunk_ns,
                 step_ns: step.min(compute_ns),
                 streams,
-                reload_ns: 0,
+                ..Task::new(period_ns, compute_ns)
             }
         },
     )
@@ -112,9 +111,9 @@ fn tasks_in_classes() -> impl Strategy<Value = (Vec<Task>, u32)> {
     let tasks = tasks.prop_map(|(mut tasks, chain, classes)| {
         for (k, (task, class)) in tasks.iter_mut().zip(classes).enumerate() {
             task.streams = false;
-            task.chunk_ns = task.chunk_ns.max(1);
             (task.chunks, task.level) =
                 if k < chain { (task.chunks.max(1), 1) } else { (0, 2 * class) };
+            task.room = task.room.min(task.chunks);
         }
         tasks
     });
@@ -139,16 +138,11 @@ proptest! {
 #[test]
 fn classes_admit_more_than_one_engine_can_do() {
     let task = |period_ns, level, chunks, compute_ns| Task {
-        period_ns,
-        deadline_ns: period_ns,
-        jitter_ns: 0,
         level,
         chunks,
         chunk_ns: 2,
-        compute_ns,
         step_ns: 1,
-        streams: false,
-        reload_ns: 0,
+        ..Task::new(period_ns, compute_ns)
     };
     // Two tasks swap for 8 of 12; a third one computes for 4 of 12 while they load.
     let tasks = [task(12, 1, 2, 1), task(24, 1, 2, 1), task(24, 0, 0, 14)];
@@ -165,18 +159,8 @@ fn classes_admit_more_than_one_engine_can_do() {
 /// The test is not vacuous: it admits sets that a little more computing makes miss.
 #[test]
 fn the_test_is_tight_for_one_level_without_blocking() {
-    let task = |compute_ns| Task {
-        period_ns: 12,
-        deadline_ns: 12,
-        jitter_ns: 0,
-        level: 0,
-        chunks: 1,
-        chunk_ns: 2,
-        compute_ns,
-        step_ns: 1,
-        streams: false,
-        reload_ns: 0,
-    };
+    let task =
+        |compute_ns| Task { chunks: 1, chunk_ns: 2, step_ns: 1, ..Task::new(12, compute_ns) };
     let full = [task(4), task(4)];
     assert!(demand_bound(&full).kept());
     assert_never_misses(Policy::Steps, &full, 1);

@@ -2,7 +2,8 @@
 
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::file::{Declared, parse};
-use eyelet_tasks::set::{Cost, SetError};
+use eyelet_tasks::set::{Cost, SetError, Swappable};
+use eyelet_tasks::volumes::search::Freedom;
 use std::path::Path;
 
 const SET: &str = "\
@@ -40,7 +41,8 @@ fn a_set_is_read() {
         compute_ns: 20_000_000,
         step_ns: 2_000_000,
         bytes: 60_000_000,
-        swappable_bytes: 50_000_000,
+        weights: Swappable::of(50_000_000),
+        room: Swappable::default(),
         streams: false,
     };
     assert_eq!(task.cost, cost);
@@ -90,6 +92,11 @@ fn errors_name_line_key_and_reason() {
             "set.toml:8: name: 10001 tasks",
         ),
         ("jitter = \"5ms\"", "urgency = -1.0", "set.toml:11: urgency: it is not a finite"),
+        (
+            "chunks = [\"1MB\"]",
+            "chunks = []",
+            "set.toml:2: chunks: the list has 0 sizes, and at least 1 is needed: give one such as 4MiB",
+        ),
         ("memory = \"100MB\"", "memory = 100", "set.toml:1: memory: invalid type"),
     ];
     for (from, to, expected) in cases {
@@ -117,7 +124,7 @@ fn overloaded_sets_get_a_verdict_and_changes() {
         + &SET.split("[[task]]").nth(1).map(|task| format!("[[task]]{task}")).unwrap();
     let two =
         two.replacen("camera", "other", 1).replace("compute = \"20ms\"", "compute = \"60ms\"");
-    let found = schedule(&read(&two).unwrap());
+    let found = schedule(&read(&two).unwrap(), Freedom::Subsets);
     assert!(!found.admitted());
     assert!(!found.changes.is_empty(), "longer periods help");
     assert!(
@@ -135,6 +142,6 @@ fn ten_thousand_tasks_are_judged() {
         .replace("\"50MB\"", "\"5kB\"")
         .replace("\"20ms\"", "\"2us\"")
         .replace("\"2ms\"", "\"1us\"");
-    let found = schedule(&read(&many).unwrap());
+    let found = schedule(&read(&many).unwrap(), Freedom::Subsets);
     assert_eq!(found.numbers.map(|numbers| numbers.utilization > 0.2), Some(true));
 }

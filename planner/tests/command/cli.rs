@@ -30,10 +30,12 @@ fn every_verb_has_help_with_an_example() {
         "inspect",
         "check",
         "run",
+        "bench",
         "demo",
         "alloc",
         "gpu-chunks",
         "schedule",
+        "serve",
         "taskgen",
         "completions",
         "man",
@@ -45,8 +47,11 @@ fn every_verb_has_help_with_an_example() {
     }
     let text = eyelet_in(folder.path(), &["--help"]).text();
     assert!(text.contains("Example:"), "{text}");
-    let version = eyelet_in(folder.path(), &["--version"]).text();
-    assert_eq!(version.trim(), concat!("eyelet ", env!("CARGO_PKG_VERSION")));
+    let own = concat!("eyelet ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(eyelet_in(folder.path(), &["-V"]).text().trim(), own);
+    let packs = eyelet::pack::VERSION;
+    let both = format!("{own}\nreads and writes packs of format version {packs}\n");
+    assert_eq!(eyelet_in(folder.path(), &["--version"]).text(), both);
 }
 
 #[test]
@@ -263,6 +268,22 @@ fn the_largest_plan_within_the_budget_is_run() {
     assert_eq!(run(folder.path(), &["--json"]).json()["budget_bytes"], 1 << 20);
 }
 
+/// What helps with one verb speaks of that verb.
+#[test]
+fn helps_say_what_their_verbs_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = |verb: &str| {
+        let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let sweep = help("sweep").replace("without writing a pack", "");
+    assert!(!sweep.contains("pack"), "{sweep}");
+    let profile = help("profile");
+    assert!(profile.contains("profile [OPTIONS] --output <FILE.toml>"), "{profile}");
+    assert!(profile.contains("There is no default"), "{profile}");
+    assert!(!help("zoo").contains("those of torchvision"));
+}
+
 #[test]
 fn budgets_change_while_it_runs() {
     let folder = packed();
@@ -281,13 +302,33 @@ fn budgets_change_while_it_runs() {
         for field in ["arena_bytes", "rss_bytes", "first_ms", "strategy", "given_back_bytes"] {
             assert!(!phase[field].is_null(), "{field}");
         }
+        for field in ["giving_back_ms", "taking_ms", "inferences_meanwhile"] {
+            assert!(phase[field].is_number(), "{field}");
+        }
+        // Pages are taken for the one change to more.
+        assert!(number == 2 || phase["taken_bytes"] == 0, "{phase}");
         assert!(phase["latency_ms"]["median"].as_f64() > Some(0.0));
     }
     let text = run(folder.path(), &args).text();
     assert!(text.contains("4 budgets") && text.contains("96 KiB"), "{text}");
+    assert!(text.contains("inferences of the old plan go on"), "{text}");
     run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
     run(folder.path(), &["--budgets", "1MiB", "--speed"]).misused(&["--speed"]);
     run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);
+    // Lists mean the same after either option.
+    let list = ["--budget", "2MiB,96KiB", "--runs-each", "2", "--json"];
+    let report = run(folder.path(), &list).json();
+    let plans = report["phases"].as_array().unwrap().iter();
+    let plans: Vec<_> = plans.map(|phase| phase["plan_budget_bytes"].as_u64()).collect();
+    assert_eq!(
+        (plans, report["runs_each"].as_u64()),
+        (vec![Some(1 << 20), Some(96 << 10)], Some(2))
+    );
+    let range = run(folder.path(), &["--budget", "96KiB..1MiB", "--json"]).json();
+    assert_eq!(range["phases"].as_array().map(Vec::len), Some(4));
+    run(folder.path(), &["--budget", "1MiB,2MiB", "--runs", "2"]).misused(&["--runs"]);
+    run(folder.path(), &["--budget", "1MiB,2MiB", "--lock"]).misused(&["--lock"]);
+    run(folder.path(), &["--runs-each", "2"]).misused(&["--budget"]);
 }
 
 #[test]
@@ -415,10 +456,15 @@ fn the_demo_compares_and_reads_a_digit() {
         .args(args)
         .current_dir(folder.path())
         .env("TMPDIR", &temporary)
+        .env("EYELET_CALIBRATE", "no")
         .output()
         .unwrap();
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(report["identical"], true);
+    assert_eq!(report["exact"][0]["output_digest"], report["exact"][1]["output_digest"]);
+    assert!(report["runs"][0]["predicted_ms"].as_f64() > Some(0.0));
+    // It needs what it takes, not what it might.
+    assert!(report["runs"][1]["arena_bytes"].as_u64() < report["runs"][1]["budget_bytes"].as_u64());
     assert_eq!(report["digit"]["recognised"], report["digit"]["label"]);
     // Neither where it was started nor where it worked.
     for (left, entries) in [(folder.path(), 1), (&temporary, 0)] {

@@ -53,6 +53,7 @@ fn pack_fails(folder: &Path, pack: &str, parts: &[&str]) {
 fn missing_files() {
     let folder = folder();
     plan(folder.path(), "no.onnx", &[]).fails(&["cannot read the model no.onnx", "No such file"]);
+    eyelet_in(folder.path(), &["plan", "no.onnx"]).fails(&["cannot read no.onnx", "No such file"]);
     pack_fails(folder.path(), "no.pack", &["cannot read no.pack", "No such file"]);
 }
 
@@ -232,7 +233,7 @@ fn not_a_size() {
     let folder = packed();
     for (size, text) in [
         ("lots", "is not a size"),
-        ("12MB", "is not a size"),
+        ("12MBs", "is not a size"),
         ("0", "a size is at least 1 byte"),
         ("-1MiB", "`-1MiB` is negative"),
         ("1.2.3K", "is not a size"),

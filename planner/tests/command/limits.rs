@@ -322,7 +322,7 @@ fn numbers_of_boards_have_ranges() {
 fn sizes_are_said_to_be_what_they_are() {
     let folder = folder();
     for (size, text) in [
-        ("0", "`0` is too small"),
+        ("0", "`0` is no memory at all"),
         ("100000000000000000000", "is too large"),
         ("-1", "`-1` is negative"),
         ("many", "`many` is not a size"),

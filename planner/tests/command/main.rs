@@ -1,6 +1,7 @@
 //! Tests of the command: what it prints, writes, refuses and takes.
 
 mod alloc;
+mod bench;
 mod boards;
 mod cli;
 #[path = "../common/mod.rs"]
@@ -11,8 +12,13 @@ mod files;
 mod firmware;
 mod limits;
 mod memory;
+mod pages;
 mod pictures;
+mod pin;
+mod recurrent;
 mod report;
 mod see;
+mod serve;
 mod shapes;
 mod tasks;
+mod words;

@@ -55,6 +55,14 @@ fn pictures_are_inputs() {
     run(&["--image", "photos/red.jpg", "--labels", "few.txt"])
         .fails(&["few.txt has 2 labels, the network's output 1000 classes"]);
     run(&["--image", "labels.txt"]).fails(&["cannot decode labels.txt"]);
+    RgbImage::new(20_000, 1).save(folder.join("long.png")).unwrap();
+    run(&["--image", "long.png"]).fails(&[
+        "long.png has 20000 x 1 pixels",
+        "224 x 224",
+        "5120000 x 256",
+        "cut it",
+    ]);
+    fs::remove_file(folder.join("long.png")).unwrap();
     run(&["--dir", "."]).fails(&["has no PNG or JPEG file"]);
     run(&["--image", "photos/red.jpg", "--input", "mottled.npy"]).misused(&["cannot be used with"]);
     run(&["--dir", "photos", "--csv", "labels.txt", "--labels", "labels.txt"])

@@ -21,11 +21,16 @@ fn report_with(folder: &Path, model: &str, options: &[&str]) -> (String, Value) 
     let args = [&["plan", model, "-o", "a.pack", "--report", "a.html"], options].concat();
     eyelet_in(folder, &args).text();
     let page = std::fs::read_to_string(folder.join("a.html")).unwrap();
+    let data = data_of(&page);
+    (page, data)
+}
+
+/// What a page draws.
+fn data_of(page: &str) -> Value {
     let mark = "<script type=\"application/json\" id=\"data\">";
     let start = page.find(mark).expect("data") + mark.len();
     let end = start + page[start..].find("</script>").expect("the end of data");
-    let data = serde_json::from_str(&page[start..end]).expect("JSON");
-    (page, data)
+    serde_json::from_str(&page[start..end]).expect("JSON")
 }
 
 fn numbers(value: &Value) -> Vec<i64> {
@@ -63,6 +68,17 @@ fn the_data_are_those_of_the_pack() {
             assert!(stays == bytes || plan["layer_loads"][layer].as_u64().unwrap() > 0);
         }
     }
+    // The graph: a chain from the input on, in which everything is read but the output.
+    let sources = data["layers"]["sources"].as_array().unwrap();
+    assert_eq!(sources.len(), layers);
+    for (layer, read) in sources.iter().enumerate() {
+        let read = numbers(read);
+        assert!(read.is_sorted() && read.iter().all(|source| (*source as usize) < layer));
+        assert_eq!(read.is_empty(), layer == 0, "{sources:?}");
+    }
+    let is_read =
+        |layer: &usize| sources.iter().any(|read| numbers(read).contains(&(*layer as i64)));
+    assert_eq!((0..layers).filter(is_read).count(), layers - 1);
     // The curve passes through the pack's plans, above its bound.
     let curve = &data["curve"];
     let (budgets, predicted) =
@@ -84,6 +100,9 @@ fn rings_are_as_large_as_their_lines() {
     // Less than the first activations take as a whole.
     let options = ["--threads", "1", "--effort", "fast", "--budget", "1.5MiB", "2MiB"];
     let (_, data) = report_with(folder.path(), "s.onnx", &options);
+    // Each of the eight fire modules reads two convolutions' outputs where they were concatenated.
+    let sources = data["layers"]["sources"].as_array().unwrap();
+    assert_eq!(sources.iter().filter(|read| numbers(read).len() == 2).count(), 8, "{sources:?}");
     let inspected = eyelet_in(folder.path(), &["inspect", "a.pack", "--json"]).json();
     let plans = data["plans"].as_array().unwrap().iter();
     for (plan, packed) in plans.zip(inspected["plans"].as_array().unwrap()) {
@@ -162,20 +181,26 @@ fn open(page: &Path, size: &str, dark: bool) -> Option<(String, Vec<String>)> {
 /// Plays with everything there is, and writes down what went wrong and how long it took.
 const PLAY: &str = include_str!("report/play.js");
 
-/// Opens a page, light and dark, on a desktop and on a phone, and plays with it.
-fn play(folder: &Path, page: &str, layers: usize) {
+/// Opens a page, light and dark, on a desktop and on a phone, and plays with it. Returns how many
+/// plans had a row of residents that opens, if there is a browser.
+fn play(folder: &Path, page: &str, layers: usize) -> Option<usize> {
     let path = folder.join("played.html");
+    let plans = data_of(page)["plans"].as_array().unwrap().len();
     std::fs::write(&path, page.replace("</body>", &format!("<script>{PLAY}</script></body>")))
         .unwrap();
+    let mut folds = None;
     for (size, dark) in [("1280,900", false), ("500,900", true)] {
-        let Some((dom, said)) = open(&path, size, dark) else {
-            return;
-        };
+        let (dom, said) = open(&path, size, dark)?;
         assert_eq!(said, Vec::<String>::new());
-        assert!(dom.contains("data-drawn=\"2\""), "nothing was drawn: {dom:.2000}");
+        let drawn = format!("data-drawn=\"{plans}\"");
+        assert!(dom.contains(&drawn), "nothing was drawn: {dom:.2000}");
         assert!(dom.contains("data-wrong=\"\""), "{dom:.300}");
-        assert_eq!(dom.matches("<tr>").count(), layers + 1);
+        assert_eq!(dom.matches("<tr").count(), layers + 1);
+        let found = dom.split_once("data-folds=\"").and_then(|(_, rest)| rest.split_once('"'));
+        folds = found.and_then(|(count, _)| count.parse().ok());
+        assert!(folds.is_some(), "{dom:.300}");
     }
+    folds
 }
 
 #[test]
@@ -217,7 +242,9 @@ fn it_opens_in_a_browser_without_an_error() {
     let folder = folder();
     std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
     let (page, data) = report(folder.path(), "d.onnx");
-    play(folder.path(), &page, data["layers"]["names"].as_array().unwrap().len());
+    let folds = play(folder.path(), &page, data["layers"]["names"].as_array().unwrap().len());
+    // All weights stay in the larger budget.
+    assert!(folds.is_none_or(|folds| folds > 0), "no row of residents");
 }
 
 #[test]
@@ -244,6 +271,30 @@ fn names_stay_names() {
     assert_eq!(page.matches("<script").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--"));
     play(folder.path(), &page, names.len());
+}
+
+#[test]
+fn a_run_is_shown_next_to_its_prediction() {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
+    report(folder.path(), "d.onnx");
+    let run = [
+        "run", "a.pack", "--budget", SMALL, "--io", "buffered", "--runs", "3", "--report", "b.html",
+    ];
+    let text = eyelet_in(folder.path(), &run).text();
+    assert!(text.contains("wrote b.html") && !text.contains("GFLOP/s"), "{text}");
+    let page = std::fs::read_to_string(folder.path().join("b.html")).unwrap();
+    let data = data_of(&page);
+    let plans = data["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 1);
+    let measured = &plans[0]["measured"];
+    assert_eq!(measured["runs"], 3);
+    assert!(measured["latency_ms"].as_f64() > Some(0.0));
+    let layers = data["layers"]["names"].as_array().unwrap().len();
+    for times in ["layer_compute_ms", "layer_stall_ms"] {
+        assert_eq!(measured[times].as_array().unwrap().len(), layers);
+    }
+    play(folder.path(), &page, layers);
 }
 
 #[test]

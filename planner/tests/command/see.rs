@@ -51,7 +51,7 @@ fn a_sweep_has_every_strategy_at_every_budget() {
     assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
     let svg = read("c.svg");
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    for name in STRATEGIES.iter().chain(&["lower bound", "no plan", "budget", "latency (ms)"]) {
+    for name in STRATEGIES.iter().chain(&["bound by costs", "no plan", "budget", "latency (ms)"]) {
         assert!(svg.contains(name), "{name}");
     }
     // What `plan` makes of the last budget is what the curve says.
@@ -84,7 +84,7 @@ fn a_sweep_says_what_is_wrong() {
     let folder = folder();
     std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();
     let sweep = |args: &[&str]| eyelet_in(folder.path(), &[&["sweep", "d.onnx"], args].concat());
-    sweep(&["--budgets", "64KiB"]).misused(&["no range of sizes"]);
+    sweep(&["--budgets", "64KiB,lots"]).misused(&["`lots` is not a size"]);
     sweep(&["--budgets", "2MiB..1MiB"]).misused(&["the smaller size comes first"]);
     sweep(&["--budgets", "1MiB..2MiB", "--strategies", "magic"]).misused(&["magic", STRATEGIES[0]]);
     sweep(&["--budgets", "1MiB..2MiB", "-o", "c.png"]).misused(&[".csv, .json or .svg"]);
@@ -92,7 +92,7 @@ fn a_sweep_says_what_is_wrong() {
         .fails(&["cannot write no/c.csv"]);
     let text =
         sweep(&["--budgets", "64KiB..1MiB", "--points", "3", "--strategies", "preload"]).text();
-    assert!(text.contains("preload needs") && text.contains("lower bound"), "{text}");
+    assert!(text.contains("preload needs") && text.contains("costs  preload"), "{text}");
 }
 
 /// The slices of a trace of two inferences.
@@ -205,6 +205,25 @@ fn a_trace_without_loads_has_no_stalls() {
     let slices = trace(LARGE);
     assert!(slices.iter().all(|slice| slice["cat"] != "load" && slice["cat"] != "stall"));
     assert!(slices.iter().any(|slice| slice["cat"] == "step"));
+}
+
+/// The file has the measured timeline and the predicted one: no other file is written, and so none is replaced.
+#[test]
+fn a_trace_is_one_file() {
+    let folder = packed();
+    let at = |name: &str| folder.path().join(name);
+    let before = std::fs::read_dir(folder.path()).unwrap().count();
+    let names = ["--trace", "run.json", "--report", "run.predicted.json"];
+    let run = ["run", "digits.pack", "--io", "buffered", "--json"];
+    let report = eyelet_in(folder.path(), &[&run[..], &names].concat()).json();
+    assert_eq!(report["files"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before + 2);
+    let page = std::fs::read_to_string(at("run.predicted.json")).unwrap();
+    assert!(page.contains("</html>"), "{page}");
+    let trace = std::fs::read_to_string(at("run.json")).unwrap();
+    assert!(trace.contains("predicted with the costs of"), "{trace}");
+    let same = [&run[..4], &["--trace", "run.json", "--report", "./run.json"]].concat();
+    eyelet_in(folder.path(), &same).fails(&["would be replaced"]);
 }
 
 #[test]

@@ -1,7 +1,13 @@
 //! Task sets by command: drawn, judged, drawn as a page; packs and runs as costs; errors.
 
 use crate::common::command::{eyelet_in, folder, packed};
+use eyelet::arena::MappedArena;
+use eyelet::device::Inline;
+use eyelet::executor::{Instance, Options};
+use eyelet::set::SetFile;
+use eyelet::storage::{BufferedFile, Part};
 use serde_json::Value;
+use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
@@ -28,6 +34,11 @@ fn a_set_that_fits_is_schedulable() {
     assert_eq!(report["simulated"]["jobs"], 1000);
     let swapped = |task: usize| report["tasks"][task]["swapped_bytes"].as_u64().unwrap();
     assert!(swapped(0) + swapped(1) >= 40_000_000, "{report}");
+    for task in report["tasks"].as_array().unwrap() {
+        let ms = |key: &str| task[key].as_f64().unwrap();
+        assert!(ms("worst_response_ms") <= ms("bound_ms"), "{report}");
+        assert!(ms("bound_ms") <= ms("deadline_ms"), "{report}");
+    }
     let text = eyelet_in(folder.path(), &["schedule", "set.toml", "--report", "set.html"]).text();
     assert!(text.starts_with("schedulable: every job ends before its deadline"), "{text}");
     let page = fs::read_to_string(folder.path().join("set.html")).unwrap();
@@ -94,20 +105,21 @@ fn models_are_planned_for_budgets_that_fit_together() {
             "[[task]]\nname = \"{name}\"\nperiod = \"{period}\"\nmodel = \"squeezenet1_1.onnx\"\n{more}"
         )
     };
-    let judge = |first: &str, second: &str| {
-        let set = head.to_owned() + &task("a", "1s", first) + &task("b", "2s", second);
+    let judge = |period: &str, first: &str, second: &str| {
+        let set = head.to_owned() + &task("a", period, first) + &task("b", "2s", second);
         fs::write(folder.path().join("set.toml"), set).unwrap();
         eyelet_in(folder.path(), &["schedule", "set.toml", "--jobs", "100"])
     };
-    judge("", "").text();
+    judge("200ms", "", "").text();
     let again = ["schedule", "set.toml", "--jobs", "100", "--json"];
     let report = eyelet_in(folder.path(), &again).json();
     assert_eq!((&report["schedulable"], &report["simulated"]["misses"]), (&true.into(), &0.into()));
-    // With one plan each, as large as the memory: nothing is left for the other.
+    // With one plan each, as large as the memory, they take turns in it, if there is time.
     let one = "budgets = [\"8MiB\"]\n";
-    let alone = judge(one, one);
-    assert_eq!(alone.code, Some(1), "{}", alone.out);
-    judge("budgets = [\"64KiB\"]\n", "")
+    judge("1s", one, one).text();
+    let short = judge("200ms", one, one);
+    assert_eq!(short.code, Some(1), "{}", short.out);
+    judge("1s", "budgets = [\"64KiB\"]\n", "")
         .fails(&["set.toml:8: model: squeezenet1_1.onnx: a budget of 64 KiB"]);
 }
 
@@ -130,4 +142,174 @@ fn costs_come_from_packs_and_runs() {
     fs::write(folder.path().join("set.toml"), set.replace("digits.pack", "none.pack")).unwrap();
     eyelet_in(folder.path(), &["schedule", "set.toml"])
         .fails(&["set.toml:8: pack: none.pack: cannot read"]);
+}
+
+/// A set of two networks, one of a pack and one of a model, in so much memory.
+pub fn networks(folder: &Path, memory: &str, period: &str) {
+    let set = format!(
+        "memory = \"{memory}\"\nchunks = [\"4KiB\"]\n[storage]\nread = \"100MB/s\"\n\
+         [[task]]\nname = \"planned here\"\nperiod = \"{period}\"\nmodel = \"digits.onnx\"\nbudgets = [\"1MiB\"]\n\
+         [[task]]\nname = \"given\"\nperiod = \"{period}\"\npack = \"digits.pack\"\ninstances = 2\n"
+    );
+    fs::write(folder.join("set.toml"), set).unwrap();
+}
+
+/// Names in a folder, in order.
+pub fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_admitted_set_is_written_with_its_packs() {
+    let folder = packed();
+    networks(folder.path(), "320KiB", "1s");
+    let args = ["schedule", "set.toml", "-o", "out", "--jobs", "100"];
+    // What is there already is replaced.
+    for _ in 0..2 {
+        let text = eyelet_in(folder.path(), &args).text();
+        assert!(text.contains("written: out (2 packs"), "{text}");
+        let out = folder.path().join("out");
+        assert_eq!(names(&out), ["given 1.pack", "planned here.pack", "set.toml"]);
+        for pack in ["given 1.pack", "planned here.pack"] {
+            eyelet_in(&out, &["check", pack]).text();
+        }
+        let report = eyelet_in(folder.path(), &[&args[..], &["--json"]].concat()).json();
+        let set: toml::Table = fs::read_to_string(out.join("set.toml")).unwrap().parse().unwrap();
+        let tasks = set["task"].as_array().unwrap();
+        let number =
+            |text: &toml::Value| text.as_str().unwrap().trim_end_matches('B').parse::<u64>();
+        let chunk = number(&set["chunk"]).unwrap();
+        for (task, reported) in tasks.iter().zip(report["tasks"].as_array().unwrap()) {
+            let chunks = task["chunks"].as_integer().unwrap() as u64;
+            assert_eq!(reported["swapped_bytes"].as_u64(), Some(chunks * chunk));
+            assert_eq!(reported["bytes"].as_u64(), number(&task["bytes"]).ok());
+        }
+        // The three do not fit: some chunks leave memory.
+        let chunks = tasks.iter().map(|task| task["chunks"].as_integer().unwrap());
+        assert!(chunks.sum::<i64>() > 0 && set["pool"].as_integer() > Some(0), "{set}");
+    }
+}
+
+#[test]
+fn a_set_that_cannot_be_written_leaves_nothing() {
+    let folder = packed();
+    let schedule = |set: &str, more: &[&str]| {
+        eyelet_in(folder.path(), &[&["schedule", set, "-o", "out"], more].concat())
+    };
+    networks(folder.path(), "320KiB", "10us");
+    let refused = schedule("set.toml", &["--jobs", "100"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains("the set is not schedulable"), "{}", refused.err);
+    cameras(folder.path(), "200ms");
+    let text = fs::read_to_string(folder.path().join("set.toml")).unwrap();
+    schedule("set.toml", &[]).fails(&[
+        "chunks of 1000000 bytes are no whole pages",
+        "multiples of 4096 bytes, such as 1003520B",
+    ]);
+    fs::write(folder.path().join("set.toml"), text.replace("1MB", "1MiB")).unwrap();
+    schedule("set.toml", &[]).fails(&["task \"left\" has neither a pack nor a model"]);
+    let expected = ["digits.onnx", "digits.pack", "set.toml"];
+    assert_eq!(names(folder.path()), expected);
+    // The set itself would be replaced.
+    fs::create_dir(folder.path().join("out")).unwrap();
+    networks(&folder.path().join("out"), "320KiB", "1s");
+    schedule("out/set.toml", &[]).fails(&["-o out/set.toml: it is the task set"]);
+}
+
+/// A folder takes a schedule's files only in place of an earlier schedule's.
+#[test]
+fn what_is_in_a_folder_already_is_replaced_only_if_a_schedule_wrote_it() {
+    let folder = packed();
+    networks(folder.path(), "320KiB", "1s");
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let schedule =
+        || eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "100"]);
+    for foreign in ["set.toml", "given 1.pack"] {
+        fs::write(out.join(foreign), "mine").unwrap();
+        schedule().fails(&[&format!("out/{foreign} would be replaced"), "give another folder"]);
+        assert_eq!(
+            (names(&out).len(), fs::read(out.join(foreign)).unwrap()),
+            (1, b"mine".to_vec())
+        );
+        fs::remove_file(out.join(foreign)).unwrap();
+    }
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    schedule().text();
+    assert_eq!(names(&out), ["given 1.pack", "notes.txt", "planned here.pack", "set.toml"]);
+    // One that was edited since is still a schedule's.
+    let text = fs::read_to_string(out.join("set.toml")).unwrap();
+    fs::write(out.join("set.toml"), text.clone() + "more = 1\n").unwrap();
+    schedule().text();
+    assert_eq!(fs::read_to_string(out.join("set.toml")).unwrap(), text);
+}
+
+/// What a device does with it, too: the table is read, and each network opened in its part of the file.
+#[test]
+fn one_file_holds_an_admitted_set() {
+    let folder = packed();
+    networks(folder.path(), "320KiB", "1s");
+    let run = |args: &[&str]| eyelet_in(folder.path(), args);
+    let text = run(&["schedule", "set.toml", "-o", "set.pack", "--jobs", "100"]).text();
+    assert!(text.contains("written: set.pack (2 packs"), "{text}");
+    run(&["schedule", "set.toml", "-o", "out", "--jobs", "100"]).text();
+    let set = fs::read_to_string(folder.path().join("out/set.toml")).unwrap();
+    let set: toml::Table = set.parse().unwrap();
+    let wanted = set["task"].as_array().unwrap();
+    let found = run(&["inspect", "set.pack", "--json"]).json();
+    let tasks = found["tasks"].as_array().unwrap();
+    assert_eq!((tasks.len(), found["packs"].as_array().map(Vec::len)), (3, Some(2)));
+    for (task, wanted) in tasks.iter().zip(wanted) {
+        assert_eq!(task["name"].as_str(), wanted["name"].as_str());
+        assert_eq!(task["chunks"].as_i64(), wanted["chunks"].as_integer());
+        assert_eq!(task["level"].as_i64(), wanted["level"].as_integer());
+    }
+    assert_eq!(
+        run(&["check", "set.pack", "--json"]).json()["packs"].as_array().map(Vec::len),
+        Some(2)
+    );
+    assert!(run(&["check", "set.pack"]).text().contains("a set of 3 in"));
+    for verb in ["run", "bench"] {
+        run(&[verb, "set.pack"])
+            .fails(&["set.pack: a set of several packs", "`eyelet serve` runs it"]);
+    }
+    let path = CString::new(folder.path().join("set.pack").to_str().unwrap()).unwrap();
+    let mut table = MappedArena::new(1 << 20).unwrap();
+    let mut table = table.memory();
+    let mut file = BufferedFile::open(&path).unwrap();
+    let (set, _) = SetFile::read(&mut file, table.as_mut_slice()).unwrap();
+    for (entry, wanted) in set.tasks().zip(wanted) {
+        let pack = wanted["pack"].as_str().unwrap();
+        let pack = CString::new(folder.path().join("out").join(pack).to_str().unwrap()).unwrap();
+        let whole = BufferedFile::open(&pack).unwrap();
+        let file = BufferedFile::open(&path).unwrap();
+        let mut part = Part::new(file, entry.pack_offset, entry.pack_bytes).unwrap();
+        let mut parts = Part::new(whole, 0, entry.pack_bytes).unwrap();
+        assert_eq!(outputs(&mut part, entry.budget), outputs(&mut parts, entry.budget));
+    }
+    // A damaged table is refused, by the numbers.
+    let mut bytes = fs::read(folder.path().join("set.pack")).unwrap();
+    bytes[200] ^= 1;
+    fs::write(folder.path().join("set.pack"), &bytes).unwrap();
+    run(&["check", "set.pack"]).fails(&["checksum of the set's table"]);
+    bytes.truncate(bytes.len() - 1);
+    fs::write(folder.path().join("set.pack"), &bytes).unwrap();
+    run(&["inspect", "set.pack"]).fails(&["truncated"]);
+    let left = names(folder.path());
+    assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
+}
+
+/// Bits of a network's first output, whose pack lies there.
+fn outputs(storage: &mut Part<BufferedFile>, budget: u64) -> Vec<u32> {
+    let mut arena = MappedArena::new(1 << 20).unwrap();
+    let mut arena = arena.memory();
+    let options = Options { budget, ..Options::default() };
+    let mut instance = Instance::open(storage, arena.as_mut_slice(), options).unwrap();
+    let mut model = instance.inline(storage);
+    model.input_mut(0).unwrap().fill(0.5);
+    model.infer(&Inline).unwrap();
+    model.output(0).unwrap().iter().map(|value| value.to_bits()).collect()
 }

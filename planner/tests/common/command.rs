@@ -66,7 +66,7 @@ impl Done {
     #[track_caller]
     pub fn fails(self, parts: &[&str]) {
         assert_eq!(self.code, Some(1), "{self:?}");
-        assert_eq!(self.out, "");
+        self.has_no_report();
         assert!(self.err.starts_with("eyelet: error: "), "{}", self.err);
         self.says(parts);
     }
@@ -75,8 +75,19 @@ impl Done {
     #[track_caller]
     pub fn misused(self, parts: &[&str]) {
         assert_eq!(self.code, Some(2), "{self:?}");
-        assert_eq!(self.out, "");
+        self.has_no_report();
         self.says(parts);
+    }
+
+    /// It printed nothing, or with `--json` what is wrong.
+    #[track_caller]
+    fn has_no_report(&self) {
+        if !self.out.is_empty() {
+            let object: serde_json::Value =
+                serde_json::from_str(&self.out).expect("one JSON value");
+            let text = object["error"].as_str().expect("an error");
+            assert!(self.err.contains(text), "{self:?}");
+        }
     }
 
     #[track_caller]

@@ -23,11 +23,22 @@ pub fn skeleton(subject: &Subject) -> Vec<u32> {
 
 /// What the runtime says of a plan.
 pub fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Flaw> {
+    prove_and(subject, skeleton, plan, |_| ())
+}
+
+/// Has the runtime prove a plan, and asks something of the proof.
+pub fn prove_and<T>(
+    subject: &Subject,
+    skeleton: &[u32],
+    plan: &Plan,
+    ask: impl FnOnce(&Proven<'_>) -> T,
+) -> Result<T, Flaw> {
     let stored = aligned(&tables::plan(plan, |_| 0)?);
     let view = PlanView::view(bytemuck::cast_slice(&stored))?;
     let bounds = Bounds {
         tables: plan.tables,
         arena: plan.arena_bytes,
+        fast: plan.fast_bytes,
         threads: plan.threads,
         step_work: STEP_WORK,
         effort: Bounds::effort_for(0, 1),
@@ -35,5 +46,5 @@ pub fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Fla
     };
     let skeleton = Skeleton::view(bytemuck::cast_slice(skeleton)).unwrap();
     let network = ProvenSkeleton::new(skeleton, subject.isa(), subject.weights_bytes).unwrap();
-    Proven::new(&network, view, bounds).map(|_| ())
+    Proven::new(&network, view, bounds).map(|proven| ask(&proven))
 }

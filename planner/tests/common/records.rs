@@ -38,7 +38,7 @@ fn stored<T, R>(all: &[T], store: impl Fn(&T) -> Result<R, Flaw>) -> Vec<R> {
 impl Records {
     /// One copy of 16 floats from an input to an output, in an arena of that size.
     pub fn copy(arena: u64) -> Self {
-        let buffers = vec![Buffer { bytes: 64 }; 2];
+        let buffers = vec![Buffer::floats(64); 2];
         let tensor =
             |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
         let port = |tensor| {
@@ -83,7 +83,7 @@ impl Records {
         let image = Tensor { dims: [1, side, side, 1], pitch: 1, ..Tensor::default() };
         records.tensors = vec![image, Tensor { buffer: 1, ..image }];
         let bytes = u64::from(side * side * 4).next_multiple_of(64);
-        records.buffers = vec![Buffer { bytes }; 2];
+        records.buffers = vec![Buffer::floats(bytes); 2];
         records.places = vec![Place::whole(arena - 2 * bytes), Place::whole(arena - bytes)];
         let params = PoolParams {
             average: average.into(),

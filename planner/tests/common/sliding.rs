@@ -106,7 +106,7 @@ fn network(isa: Isa) -> Records {
     };
     let bytes = |id: usize| {
         let Tensor { dims, pitch, .. } = tensors[id];
-        Buffer { bytes: ring_bytes(dims[1], dims[2], pitch) }
+        Buffer::floats(ring_bytes(dims[1], dims[2], pitch))
     };
     let weights = (4 * data.len() as u64).next_multiple_of(PAGE);
     let load = Load { address: WEIGHTS, bytes: weights as u32, ..Load::default() };

@@ -55,6 +55,22 @@ impl Net {
     }
 }
 
+/// Entries of a table that is also the matrix of the last product: so many that it has a place of its
+/// own even in 8 bits.
+const TIED: usize = 1500;
+
+/// The same, with a score for each entry of the table of embeddings.
+pub fn tied() -> Graph {
+    let (mut net, table, y) = block(TOKENS, TIED);
+    let y = net.norm(y);
+    let rows = net.0.values[table].constant.as_ref().map(|data| data.to_vec()).unwrap();
+    let turned = (0..TIED * WIDTH).map(|at| rows[at % TIED * WIDTH + at / TIED]).collect();
+    let matrix = net.value(&[WIDTH, TIED], Some(turned));
+    let scores = net.node(Op::MatMul, &[y, matrix], &[1, TOKENS, TIED]);
+    net.0.outputs.push(scores);
+    net.0
+}
+
 /// The graph.
 pub fn transformer() -> Graph {
     transformer_of(TOKENS)
@@ -63,11 +79,18 @@ pub fn transformer() -> Graph {
 /// The graph for so many tokens. The weights are the same for all numbers of them, but for those of
 /// the positions and the mask.
 pub fn transformer_of(tokens: usize) -> Graph {
+    let (mut net, _, y) = block(tokens, ENTRIES);
+    net.0.outputs.push(y);
+    net.0
+}
+
+/// One block on so many ids of a table of so many entries; the table, and what the block makes.
+fn block(tokens: usize, entries: usize) -> (Net, ValueId, ValueId) {
     let mut net = Net::default();
     let ids = net.value(&[1, tokens], None);
     net.0.values[ids].kind = PortType::Int64;
     net.0.inputs.push(ids);
-    let table = net.weights(&[ENTRIES, WIDTH]);
+    let table = net.weights(&[entries, WIDTH]);
     let x = net.node(Op::Gather, &[table, ids], &[1, tokens, WIDTH]);
     let positions = net.weights(&[1, tokens, WIDTH]);
     let x = net.same(Op::Add, &[x, positions]);
@@ -79,6 +102,5 @@ pub fn transformer_of(tokens: usize) -> Graph {
     let y = net.same(Op::Gelu { tanh: false }, &[y]);
     let y = net.linear(y, 40, WIDTH);
     let y = net.same(Op::Add, &[x, y]);
-    net.0.outputs.push(y);
-    net.0
+    (net, table, y)
 }

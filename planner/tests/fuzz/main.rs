@@ -9,6 +9,7 @@ mod import;
 mod mutate;
 mod open;
 mod seeds;
+mod set;
 
 use mutate::Mutator;
 use std::path::{Path, PathBuf};
@@ -78,4 +79,9 @@ fn models() {
 #[test]
 fn packs() {
     fuzz("open", open::run, seeds::open(), 20_000);
+}
+
+#[test]
+fn sets() {
+    fuzz("set", set::run, seeds::sets(), 20_000);
 }

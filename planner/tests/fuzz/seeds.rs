@@ -3,8 +3,11 @@
 use crate::common::records::Records;
 use crate::common::transformer::transformer_of;
 use crate::common::{Subject, board, digits, pack_shapes, sliding};
+use bytemuck::{Zeroable, bytes_of};
 use bytes::Bytes;
 use eyelet::kernels::Isa;
+use eyelet::pack::PAGE;
+use eyelet::set::{SetHeader, SetTask};
 use eyelet_planner::import::onnx::{
     AttributeProto, AttributeType, DataType, Dimension, DimensionProto, FunctionProto, GraphProto,
     ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto,
@@ -21,6 +24,38 @@ pub fn alloc() -> Vec<Vec<u8>> {
     };
     let columns = "id,lower,upper,size,alignment,name\n0,0,3,16,8,a\n1,1,2,7,1,b\n2,-4,9,64,64,c\n";
     vec![problem("A.1048576.csv"), problem("K.1048576.csv"), columns.into()]
+}
+
+/// Sets of one task and of three, with room for packs.
+pub fn sets() -> Vec<Vec<u8>> {
+    let of = |count: u32| {
+        let names = "camera".repeat(count as usize);
+        let header = SetHeader {
+            file_bytes: 3 * PAGE,
+            memory_bytes: u64::from(2 * count + 1) * PAGE,
+            chunk_bytes: PAGE,
+            table_bytes: PAGE as u32,
+            tasks: count,
+            names_bytes: names.len() as u32,
+            pool: 1,
+            ..SetHeader::zeroed()
+        };
+        let task = |k| SetTask {
+            pack_offset: PAGE,
+            pack_bytes: 2 * PAGE,
+            bytes: 3 * PAGE,
+            chunks: 1,
+            name_offset: 6 * k,
+            name_bytes: 6,
+            ..SetTask::zeroed()
+        };
+        let mut bytes = bytes_of(&header).to_vec();
+        (0..count).for_each(|k| bytes.extend(bytes_of(&task(k))));
+        bytes.extend(names.as_bytes());
+        bytes.resize(3 * PAGE as usize, 0);
+        bytes
+    };
+    vec![of(1), of(3)]
 }
 
 /// Networks of Darknet with a few layers, each with the length of its description and its weights.

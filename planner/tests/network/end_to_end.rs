@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MIB: u64 = 1 << 20;
 
 /// Largest difference from the double-precision reference, of the largest magnitude.
-const TOLERANCE: f64 = 1e-4;
+pub const TOLERANCE: f64 = 1e-4;
 
 /// The same where weights are rounded to 16 bits: networks with random weights amplify it.
-const ROUNDED: [(Encoding, f64); 3] =
+pub const ROUNDED: [(Encoding, f64); 3] =
     [(Encoding::F16, 2e-2), (Encoding::Bf16, 0.2), (Encoding::I8, 0.5)];
 
 /// Plans `model` at several budgets and runs each with one and several threads, inline and beside a
@@ -40,7 +40,7 @@ fn same_everywhere(model: &Path, budgets: &[u64], isolated: bool) {
     subject_same_everywhere(Subject::new(model), budgets, isolated, TOLERANCE);
 }
 
-fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool, tolerance: f64) {
+pub fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool, tolerance: f64) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let inputs = subject.inputs(3);
     let expected = subject.reference(&inputs);

@@ -53,6 +53,11 @@ fn source(kind: Kind) -> Source {
         bytes: 0,
         read: None,
         context: null_mut(),
+        start: None,
+        poll: None,
+        finish: None,
+        reads: 0,
+        reserved: 0,
     }
 }
 

@@ -245,7 +245,7 @@ fn proofs_take_as_long_as_plans_are() {
         let proves = |effort: u64| {
             let (tables, threads) = (512 << 10, 1);
             let (step_work, mapped) = (STEP_WORK, false);
-            let bounds = Bounds { tables, arena, threads, step_work, effort, mapped };
+            let bounds = Bounds { tables, arena, fast: 0, threads, step_work, effort, mapped };
             match Proven::new(&network, plan, bounds) {
                 Ok(_) => true,
                 Err(flaw) => {
@@ -328,7 +328,7 @@ fn packs_that_take_long_to_prove_are_refused() {
     // Each step of a ring is looked for in all tensors.
     let mut rings = Records::copy(arena);
     let lines = |buffer| Tensor { buffer, dims: [1, 1, 16, 16], pitch: 16, ..Tensor::default() };
-    rings.buffers.extend(vec![Buffer { bytes: 1024 }; 1000]);
+    rings.buffers.extend(vec![Buffer::floats(1024); 1000]);
     rings.tensors.extend((2..1002).map(lines));
     rings.places.extend((0..1000).map(|i| Place { address: arena / 2 + 1024 * i, lines: 1 }));
     assert_eq!(rings.flaw(), too_long);
@@ -336,7 +336,7 @@ fn packs_that_take_long_to_prove_are_refused() {
     // So many ports that comparing them in pairs takes hours.
     let mut ports = Records::copy(arena);
     let count = 100_000u32;
-    ports.buffers = vec![Buffer { bytes: 64 }; count as usize];
+    ports.buffers = vec![Buffer::floats(64); count as usize];
     ports.tensors = (0..count).map(|buffer| Tensor { buffer, ..ports.tensors[0] }).collect();
     ports.inputs = (0..count).map(|tensor| Port { tensor, ..ports.inputs[0] }).collect();
     ports.outputs.clear();

@@ -2,7 +2,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod elements;
 mod end_to_end;
+mod fast;
 mod ffi;
 mod flight;
 mod hostile;
@@ -12,3 +14,7 @@ mod plans;
 mod rings;
 mod shapes;
 mod stages;
+mod tied;
+mod unequal;
+mod unrolled;
+mod weightless;

@@ -119,7 +119,7 @@ fn plan(kind: Kind, isa: Isa, lines: u32, before: u64) -> Records {
     steps.push(step(2, 0, HEIGHT));
     let floats = layer.panels * layer.panel_bytes / 4;
     Records {
-        buffers: vec![Buffer { bytes: IMAGE }; 4],
+        buffers: vec![Buffer::floats(IMAGE); 4],
         tensors: [0, 1, 2, 3].map(tensor).to_vec(),
         layers: vec![function(0, 1), layer, function(2, 3)],
         inputs: vec![port(0)],

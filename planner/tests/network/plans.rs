@@ -15,7 +15,7 @@ use eyelet_planner::layout::place_weights;
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
-use eyelet_planner::profile::{Contention, QueuedRead, Reads, Storage};
+use eyelet_planner::profile::{Contention, QueuedRead, Reads, Storage, UnequalCores};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
@@ -481,6 +481,7 @@ proptest! {
         cache in 0u64..200,
         exact in any::<bool>(),
         threads in 1u32..3,
+        unequal in prop::option::of((1u32..3, 0.05f64..1.0, prop::option::of(0u32..3))),
     ) {
         let mut board = crate::common::board::board();
         let mut storage = board.profile.storage.faster(speed);
@@ -491,13 +492,17 @@ proptest! {
             dram_ns_per_byte,
         });
         board.profile.storage = storage;
+        // Three cores, of which the last ones are big.
+        board.profile.cores = unequal.map(|(big, little_speed, loader)| {
+            UnequalCores { count: 3, big: (3 - big..3).collect(), little_speed, loader }
+        });
         let compute = &mut board.profile.compute;
         (compute.shared_cache_bytes, compute.shared_cache_gbs) = (cache * PAGE, 100.0);
         let subject = Subject::of_graph(network(size, &decisions), board);
         let network = &subject.network;
         let smallest = subject.smallest(threads);
         for budget in [smallest, smallest + pages * PAGE] {
-            let bound = Bound::within(network, &subject.board.profile, budget);
+            let bound = Bound::within(network, &subject.board.profile, threads, budget);
             for (strategy, plan) in none_below_the_bound(&subject, budget, threads, exact)? {
                 let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
                 let least = least_bytes(network, budget - plan.tables);

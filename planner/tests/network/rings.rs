@@ -101,7 +101,7 @@ fn a_ring_holds_views_of_one_image() {
     assert_eq!(lines(0, TALL), Some("plan: a port in a ring"));
     assert_eq!(lines(4, SHORT), Some("plan: a port in a ring"));
     let empty = flaw(|records| {
-        records.buffers.push(Buffer { bytes: 64 });
+        records.buffers.push(Buffer::floats(64));
         records.places.push(Place { lines: 1, ..records.places[0] });
     });
     assert_eq!(empty, Some("plan: a ring that no tensor lies in"));
@@ -172,7 +172,7 @@ fn turned(sliding: &Sliding, isa: Isa, ring: u32, lines: u32) -> Records {
         ..Layer::default()
     });
     records.tensors.push(planes);
-    records.buffers.push(Buffer { bytes: ring_bytes(channels, height, width) });
+    records.buffers.push(Buffer::floats(ring_bytes(channels, height, width)));
     records.places.push(Place::whole(62 << 10));
     records.places[0].lines = ring;
     records.inputs[0].tensor = tensor;
@@ -254,7 +254,7 @@ fn operators_that_see_one_run_of_floats_do_not_work_in_rings() {
     let broadcast = flaw(|records| {
         let tensor = Tensor { dims: [1, 1, 6, 20], buffer: 5, pitch: 20, ..Tensor::default() };
         records.tensors.push(tensor);
-        records.buffers.push(Buffer { bytes: 512 });
+        records.buffers.push(Buffer::floats(512));
         records.places.push(Place { address: 62 << 10, lines: 1 });
         let layer = &mut records.layers[OUTPUT as usize - 1];
         layer.kind = OpKind::Binary as u32;
@@ -270,7 +270,7 @@ fn rings_that_take_long_to_prove_are_refused() {
         let mut records = Records::copy(64 << 20);
         let tensor = records.tensors[0];
         for buffer in 2..count {
-            records.buffers.push(Buffer { bytes: 64 });
+            records.buffers.push(Buffer::floats(64));
             records.tensors.push(Tensor { buffer, ..tensor });
             records.places.push(Place { lines: 1, ..records.places[0] });
         }

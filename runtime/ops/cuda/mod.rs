@@ -78,8 +78,10 @@ impl Call<'_> {
 
 /// Whether there is a kernel of an operator.
 pub fn computes(kind: OpKind) -> bool {
-    use OpKind::{Fold, GridSample, Order, Recurrent, Resample, Scatter, Suppress, Where, Words};
-    let floats = !matches!(kind, Resample | Recurrent | GridSample);
+    use OpKind::{
+        Fold, GridSample, Lookup, Order, Recurrent, Resample, Scatter, Suppress, Where, Words,
+    };
+    let floats = !matches!(kind, Resample | Recurrent | GridSample | Lookup);
     floats && !matches!(kind, Where | Words | Fold | Order | Suppress | Scatter)
 }
 
@@ -138,6 +140,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         | OpKind::Fold
         | OpKind::Order
         | OpKind::Suppress
-        | OpKind::Scatter => Ok(()),
+        | OpKind::Scatter
+        | OpKind::Lookup => Ok(()),
     }
 }

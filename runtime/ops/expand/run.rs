@@ -8,7 +8,7 @@ use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
 use crate::matrix::MatMut;
 use crate::ops::conv::{self, addend, clamp, finish, part};
-use crate::ops::winograd::{Portions, portioned};
+use crate::ops::winograd::{ChannelBlocks, by_channels};
 use crate::ops::{Call, Operand, Slice, run_operator};
 use crate::pack::{Method, Tensor};
 use core::ops::Range;
@@ -22,7 +22,7 @@ impl Expansion {
         let scratch = call.scratch.len() as u64;
         match self.making(&call.problem(), fewest, scratch) {
             Making::Panels { groups } => self.run_panels(call, groups),
-            Making::Portions(portions) => self.run_portions(call, portions),
+            Making::ChannelBlocks(channel_blocks) => self.run_blocks(call, channel_blocks),
         }
     }
 
@@ -84,7 +84,7 @@ impl Expansion {
         self.transform_panels(kernels, device, filters, expanded, scratch);
     }
 
-    fn run_portions(&self, call: Call<'_>, portions: Portions) {
+    fn run_blocks(&self, call: Call<'_>, channel_blocks: ChannelBlocks) {
         let Call { weights, device, kernels, .. } = call;
         let stored = self.stored_bytes / 4;
         let transform =
@@ -93,10 +93,10 @@ impl Expansion {
                 let filters = Filters { weights, channels, before: 0 };
                 self.transform_panels(kernels, device, filters, out, scratch);
             };
-        let making = portioned::Making { transform: &transform, stored };
-        portioned::run(
+        let making = by_channels::Making { transform: &transform, stored };
+        by_channels::run(
             Call { layer: &self.plain, method: Method::default(), ..call },
-            portions,
+            channel_blocks,
             &making,
         );
     }

@@ -3,7 +3,7 @@
 
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
-use crate::ops::winograd::{self, Portions};
+use crate::ops::winograd::{self, ChannelBlocks};
 use crate::ops::{Problem, Slice, Want, conv, operator_scratch_bytes};
 use crate::pack::{INPUTS, Tensor};
 
@@ -13,7 +13,7 @@ pub(super) enum Making {
     /// In `groups` groups.
     Panels { groups: usize },
     /// For some channels at a time.
-    Portions(Portions),
+    ChannelBlocks(ChannelBlocks),
 }
 
 impl Expansion {
@@ -30,15 +30,16 @@ impl Expansion {
             }
             Way::Shared { groups } => {
                 let bytes = |most| self.shared_bytes(problem, most, want);
-                let portions = || self.portions(problem);
+                let channel_blocks = || self.channel_blocks(problem);
                 match want {
                     Want::All => match self.making(problem, groups, u64::MAX) {
                         Making::Panels { groups } => bytes(panels.div_ceil(groups)),
-                        Making::Portions(portions) => portions.bytes(),
+                        Making::ChannelBlocks(channel_blocks) => channel_blocks.bytes(),
                     },
                     Want::Least => {
-                        let portions = portions().map(|portions| portions.bytes());
-                        bytes(1).min(portions.unwrap_or(u64::MAX))
+                        let channel_blocks =
+                            channel_blocks().map(|channel_blocks| channel_blocks.bytes());
+                        bytes(1).min(channel_blocks.unwrap_or(u64::MAX))
                     }
                 }
             }
@@ -53,18 +54,18 @@ impl Expansion {
         (self.panels_bytes(most) as u64).saturating_add(beside)
     }
 
-    /// The smallest portions of a step that transforms its weights, if it can be computed so.
-    pub(in crate::ops) fn portions(&self, problem: &Problem<'_>) -> Option<Portions> {
+    /// The smallest channel blocks of a step that transforms its weights, if it can be computed so.
+    pub(in crate::ops) fn channel_blocks(&self, problem: &Problem<'_>) -> Option<ChannelBlocks> {
         if self.algorithm == 0 {
             return None;
         }
-        let least = Portions::least(&problem.with(&self.plain), self.filter_bytes() as u64)?;
+        let least = ChannelBlocks::least(&problem.with(&self.plain), self.filter_bytes() as u64)?;
         Some(least.of_rows(problem.slice.rows.into()))
     }
 
     /// How a step's panels are made with so much scratch: in groups, as few as there may be if
-    /// there is scratch for that, if not, as many as have panels take half of it; or in portions,
-    /// if these are less work.
+    /// there is scratch for that, if not, as many as have panels take half of it; or in channel
+    /// blocks, if these are less work.
     pub(super) fn making(&self, problem: &Problem<'_>, fewest: usize, scratch: u64) -> Making {
         let count = problem.slice.count as usize;
         let fits = |most: usize, want| self.shared_bytes(problem, most, want) <= scratch;
@@ -78,17 +79,17 @@ impl Expansion {
                 groups += 1;
             }
         }
-        let portions = self.portions(problem);
-        let portions = portions.and_then(|least| least.within(count, scratch));
-        let Some(portions) = portions else { return Making::Panels { groups } };
+        let channel_blocks = self.channel_blocks(problem);
+        let channel_blocks = channel_blocks.and_then(|least| least.within(count, scratch));
+        let Some(channel_blocks) = channel_blocks else { return Making::Panels { groups } };
         if !fits(most(groups), Want::Least) {
-            return Making::Portions(portions);
+            return Making::ChannelBlocks(channel_blocks);
         }
         let left = scratch.saturating_sub(self.panels_bytes(most(groups)) as u64);
         let blocks = winograd::blocks(&self.expanded(problem, most(groups)), left);
-        match portions.work_in_blocks(count, blocks, groups) <= portions.work(count) {
+        match channel_blocks.work_in_blocks(count, blocks, groups) <= channel_blocks.work(count) {
             true => Making::Panels { groups },
-            false => Making::Portions(portions),
+            false => Making::ChannelBlocks(channel_blocks),
         }
     }
 

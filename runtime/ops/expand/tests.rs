@@ -305,7 +305,7 @@ fn transformed_by_the_step() {
             let nr = kernels.nr() as u32;
             let mut made = Vec::new();
             // The same layers for each width of panels: some of one group, of which one is made in
-            // several portions of channels; more groups than are transformed at once.
+            // several channel blocks; more groups than are transformed at once.
             let layers = [
                 (1, 35, 11 * nr - 3, 11, 0),
                 (1, 100, 3 * nr, 3, 0),

@@ -1,7 +1,7 @@
 //! Each way in which a plan can be wrong is found and named.
 
 use super::*;
-use eyelet::pack::{CopyParams, MatMulParams, NONE, OpKind, PAGE, Tensor, params_words};
+use eyelet::pack::{CopyParams, FAST, MatMulParams, NONE, OpKind, PAGE, Tensor, params_words};
 use eyelet_model::testing::example::layer;
 
 /// A plan without reuse that has enough of everything.
@@ -70,6 +70,10 @@ fn out_of_bounds() {
     let last = example().1.steps.iter().rposition(|step| step.scratch_bytes > 0).unwrap();
     expect(|_, plan| plan.steps[last].scratch = plan.arena_bytes, outside);
     expect(|_, plan| plan.loads[0].bytes = 0, kind!(Violation::Empty { .. }));
+    // There is no fast memory, and loads never go there.
+    expect(|_, plan| plan.places[0].address = FAST, outside);
+    expect(|_, plan| plan.steps[last].scratch = FAST, outside);
+    expect(|_, plan| (plan.loads[0].address, plan.fast_bytes) = (FAST, 1 << 30), outside);
 }
 
 #[test]
@@ -259,7 +263,7 @@ fn data_that_nobody_wrote() {
     expect(
         |net, _| {
             let tensor = Tensor { buffer: 0, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
-            net.buffers.push(eyelet::pack::Buffer { bytes: 64 });
+            net.buffers.push(eyelet::pack::Buffer::floats(64));
             net.tensors.push(Tensor { buffer: net.buffers.len() as u32 - 1, ..tensor });
             net.outputs[0].tensor = net.tensors.len() as u32 - 1;
         },
@@ -288,7 +292,7 @@ fn in_place_where_it_cannot_be() {
 fn single(layer: Layer, tensors: Vec<Tensor>, floats: &[u64]) -> Vec<Violation> {
     let (mut network, ..) = example();
     network.buffers =
-        floats.iter().map(|floats| eyelet::pack::Buffer { bytes: floats * 4 }).collect();
+        floats.iter().map(|floats| eyelet::pack::Buffer::floats(floats * 4)).collect();
     network.inputs.truncate(1);
     network.outputs.truncate(1);
     network.inputs[0].tensor = 0;

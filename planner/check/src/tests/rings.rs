@@ -6,7 +6,8 @@ use eyelet::pack::{Buffer, ConvParams, CopyParams, NONE, OpKind, Place, Tensor, 
 use eyelet::pack::{params_words, ring_bytes};
 use eyelet_model::network::{Port, Weights};
 use eyelet_model::testing::example::layer;
-use eyelet_plan::slide::{Group, naive::plan as slide};
+use eyelet_plan::naive::plan as slide;
+use eyelet_plan::slide::Group;
 
 const HEIGHT: u32 = 12;
 const WIDTH: u32 = 4;
@@ -37,7 +38,7 @@ fn network(convolutions: u32) -> Network {
     Network {
         name: "chain".into(),
         isa: Isa::Portable,
-        buffers: vec![Buffer { bytes }; convolutions as usize + 1],
+        buffers: vec![Buffer::floats(bytes); convolutions as usize + 1],
         tensors: (0..=convolutions).map(tensor).collect(),
         layers: (0..convolutions).map(conv).collect(),
         names: (0..convolutions).map(|number| format!("conv{number}")).collect(),
@@ -95,7 +96,7 @@ fn what_cannot_be_a_ring() {
     expect(|_, plan| plan.places[4].lines = 4, kind!(Violation::Ring { buffer: 4, .. }));
     expect(
         |net, plan| {
-            net.buffers.push(Buffer { bytes: 64 });
+            net.buffers.push(Buffer::floats(64));
             plan.places.push(Place { lines: 1, ..plan.places[0] });
         },
         kind!(Violation::Ring { buffer: 5, .. }),
@@ -107,7 +108,7 @@ fn what_steps_cannot_do_with_rings() {
     let kind = |layer: usize, kind: OpKind| {
         move |net: &mut Network, _: &mut Plan| net.layers[layer].kind = kind as u32
     };
-    for other in [OpKind::Copy, OpKind::Reduce, OpKind::Gather] {
+    for other in [OpKind::Copy, OpKind::Reduce, OpKind::Gather, OpKind::Lookup] {
         expect(kind(1, other), kind!(Violation::RingStep { .. }));
     }
     // Products read their right operand as a whole.

@@ -133,6 +133,20 @@ impl Builder {
         shift: Option<Vec<f64>>,
     ) {
         let linear = Linear { bias: shift, ..Linear::scale(scale) };
-        self.push(name, Work::Conv { window: point(), linear, depthwise: true }, &[x], &[y]);
+        self.image(name, Work::Conv { window: point(), linear, depthwise: true }, x, y);
+    }
+
+    /// What tells channels apart, but not positions. Volumes are taken as images whose lines are those of all depths.
+    pub fn image(&mut self, name: &str, work: Work, x: ValueId, y: ValueId) {
+        let [images, channels, lines @ .., along] = self.shape(x) else {
+            return self.push(name, work, &[x], &[y]);
+        };
+        if lines.len() < 2 {
+            return self.push(name, work, &[x], &[y]);
+        }
+        let flat = [*images, *channels, lines.iter().product(), *along];
+        let (wide, made) = (self.reshaped(name, x, &flat), self.temporary(name, &flat));
+        self.push(name, work, &[wide], &[made]);
+        self.push(name, Work::Reshape, &[made], &[y]);
     }
 }

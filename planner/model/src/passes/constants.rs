@@ -6,7 +6,7 @@
 
 use super::PassError;
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
-use eyelet::pack::PortType;
+use eyelet::pack::{PortType, WordOp};
 use std::sync::Arc;
 
 /// Lets nodes compute the outputs that are constant, and the operands that must not be.
@@ -64,6 +64,15 @@ fn made_of(graph: &mut Graph, name: &str, source: ValueId, constant: ValueId) ->
     let row = add(graph, name, Op::Reshape, &[source], vec![inputs]);
     let slice = Op::Slice { starts: vec![0], steps: vec![1] };
     let mut one = add(graph, name, slice, &[row], vec![1]);
+    // What the constant is written over has its type.
+    let convert = match (graph.values[source].kind.is_integer(), kind.is_integer()) {
+        (false, true) => Some(WordOp::Cut),
+        (true, false) => Some(WordOp::Float),
+        _ => None,
+    };
+    if let Some(op) = convert {
+        one = add(graph, name, Op::Words(op), &[one], vec![1]);
+    }
     if kind.is_integer() {
         let all = add(graph, name, Op::Expand, &[one], vec![count]);
         let fixed = |graph: &mut Graph, shape: Vec<usize>, constant| {

@@ -102,33 +102,19 @@ impl Builder {
     pub fn take(&mut self, node: &Node, axis: usize) -> Result<(), PassError> {
         let name = node.name.as_str();
         let (x, indices, y) = (input(node, 0)?, input(node, 1)?, node.outputs[0]);
+        if let Some(constant) = self.constant(indices) {
+            let places = constant.to_vec().into_iter().map(|index| index as usize).collect();
+            return self.take_places(name, [x, y], axis, places);
+        }
         let shape = self.shape(x).to_vec();
         let outer: usize = shape[..axis].iter().product();
         let (entries, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
         let count: usize = self.shape(indices).iter().product();
         let rows = self.reshaped(name, x, &[outer * entries, inner]);
-        let constant = self.constant(indices).map(Constant::to_vec);
-        let (mut inputs, mut of_rows) = (vec![rows], None);
-        if let Some(constant) = constant {
-            if outer * entries > MOST_INDEX {
-                return Err(PassError::TooLarge {
-                    node: name.into(),
-                    what: "the number of entries to take from",
-                    found: outer * entries,
-                    limit: MOST_INDEX,
-                });
-            }
-            let of = |block: usize| {
-                let first = (block * entries) as i32;
-                constant.iter().map(move |index| first + *index as i32)
-            };
-            of_rows = Some(Constant::Words(Arc::new((0..outer).flat_map(of).collect())));
-        } else {
-            inputs.push(self.reshaped(name, indices, &[count, 1]));
-        }
-        if of_rows.is_some() || outer == 1 {
-            let taken = self.temporary(name, &[outer * count, inner]);
-            self.push(name, Work::Take { indices: of_rows }, &inputs, &[taken]);
+        let mut inputs = [rows, self.reshaped(name, indices, &[count, 1])];
+        if outer == 1 {
+            let taken = self.temporary(name, &[count, inner]);
+            self.push(name, Work::Take { indices: None }, &inputs, &[taken]);
             self.push(name, Work::Reshape, &[taken], &[y]);
             return Ok(());
         }
@@ -144,6 +130,34 @@ impl Builder {
         let back = self.temporary(name, &[outer, count, inner]);
         self.push(name, Work::Transpose { perm }, &[taken], &[back]);
         self.push(name, Work::Reshape, &[back], &[y]);
+        Ok(())
+    }
+
+    /// Entries of an axis at places that are known.
+    pub fn take_places(
+        &mut self,
+        name: &str,
+        [x, y]: [ValueId; 2],
+        axis: usize,
+        places: Vec<usize>,
+    ) -> Result<(), PassError> {
+        let shape = self.shape(x).to_vec();
+        let outer: usize = shape[..axis].iter().product();
+        let (entries, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+        if outer * entries > MOST_INDEX {
+            return Err(PassError::TooLarge {
+                node: name.into(),
+                what: "the number of entries to take from",
+                found: outer * entries,
+                limit: MOST_INDEX,
+            });
+        }
+        let rows = self.reshaped(name, x, &[outer * entries, inner]);
+        let of = |block: usize| places.iter().map(move |place| (block * entries + place) as i32);
+        let of_rows = Constant::Words(Arc::new((0..outer).flat_map(of).collect()));
+        let taken = self.temporary(name, &[outer * places.len(), inner]);
+        self.push(name, Work::Take { indices: Some(of_rows) }, &[rows], &[taken]);
+        self.push(name, Work::Reshape, &[taken], &[y]);
         Ok(())
     }
 

@@ -8,15 +8,14 @@ use super::PassError;
 use super::gaps::gaps;
 use super::home::Home;
 use super::program::{Item, Program, Work};
-use super::view::{Rect, View, image_order, row_major};
-use crate::graph::{ValueId, Window};
-use crate::network::{Dense, Port, Weights};
+use super::view::{Rect, View, row_major};
+use crate::graph::ValueId;
+use crate::network::{Port, Weights};
 use crate::weights::{self, Panels};
 use eyelet::kernels::Isa;
-use eyelet::kernels::table::CHAIN;
 use eyelet::pack::{
-    self, Activation, BinaryOp, BinaryParams, ConvParams, Encoding, INPUTS, LayerNormParams,
-    OpKind, PoolParams, ReduceOp, Tensor,
+    self, Activation, BinaryOp, BinaryParams, Element, Encoding, INPUTS, LayerNormParams, OpKind,
+    ReduceOp, Tensor,
 };
 use std::collections::HashMap;
 
@@ -45,6 +44,8 @@ pub(super) struct Drafts {
     /// Tensors of the inputs and outputs; their ports' tensor indices are not valid yet.
     pub inputs: Vec<(Port, Tensor)>,
     pub outputs: Vec<(Port, Tensor)>,
+    /// Buffers whose layers do not say what their elements are: these choose among constants.
+    pub chosen: HashMap<u32, Element>,
 }
 
 pub(super) struct Emitter<'a> {
@@ -126,10 +127,6 @@ pub(super) fn slots<const N: usize>(inputs: [Option<Tensor>; N]) -> [Option<Tens
     std::array::from_fn(|slot| inputs.get(slot).copied().flatten())
 }
 
-fn words(pair: [usize; 2]) -> [u32; 2] {
-    pair.map(|value| u32::try_from(value).unwrap_or(u32::MAX))
-}
-
 impl Emitter<'_> {
     fn inputs(&mut self) -> Result<(), PassError> {
         for &value in &self.program.inputs {
@@ -180,41 +177,12 @@ impl Emitter<'_> {
         let name = item.name.as_str();
         let (x, y) = (item.inputs[0], item.outputs[0]);
         match &item.work {
-            &Work::Conv { ref window, ref linear, depthwise } => {
-                let (pad, groups) =
-                    (words(window.pad_begin), field(name, "groups", linear.groups)?);
-                let params = conv_params(window, pad, groups);
-                let recipe = linear.dense();
-                let order = self.image(item)?;
-                let input = self.operand(name, x, &order)?;
-                let residual =
-                    item.residual.map(|other| self.operand(name, other, &order)).transpose()?;
-                let output = self.place(name, y, &order)?;
-                let params = pack::params_words(&params);
-                let (kind, weights) = match depthwise || self.spans(&recipe, window) {
-                    true => (OpKind::Depthwise, Weights::Depthwise(recipe)),
-                    false => (OpKind::Conv, Weights::Dense(recipe)),
-                };
-                self.layer(item, kind, [Some(input), residual], output, params, weights)
-            }
+            Work::Conv { window, linear, depthwise } => self.conv(item, window, linear, *depthwise),
             Work::Rows { linear } => self.rows(item, linear),
             Work::Pool { average, window, count_include_pad } => {
-                let params = PoolParams {
-                    average: *average as u32,
-                    kernel: words(window.kernel),
-                    stride: words(window.stride),
-                    dilation: words(window.dilation),
-                    pad: words(window.pad_begin),
-                    pad_end: words(window.pad_end),
-                    count_include_pad: *count_include_pad as u32,
-                };
-                let order = self.image(item)?;
-                self.simple(item, OpKind::Pool, &order, pack::params_words(&params))
+                self.pool(item, window, *average, *count_include_pad)
             }
-            Work::Lrn { params } => {
-                let order = self.image(item)?;
-                self.simple(item, OpKind::Lrn, &order, pack::params_words(params))
-            }
+            Work::Lrn { params } => self.lrn(item, params),
             Work::Unary => {
                 let order = self.view(name, x)?.order();
                 self.simple(item, OpKind::Unary, &order, [0; 24])
@@ -284,26 +252,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether panels hold several groups of a convolution. Sums that are more than one chain are a `Conv`'s, whatever the
-    /// panels.
-    fn spans(&self, dense: &Dense, window: &Window) -> bool {
-        let group = dense.out_channels / dense.groups;
-        let taps: usize = window.kernel.iter().product();
-        dense.groups > 1 && dense.k == taps * group && dense.k <= CHAIN && self.isa.spans(group)
-    }
-
-    /// The memory order of an item's images.
-    fn image(&self, item: &Item) -> Result<Vec<usize>, PassError> {
-        let rank = self.program.values[item.inputs[0]].shape.len();
-        image_order(rank).ok_or_else(|| PassError::Unsupported {
-            node: item.name.clone(),
-            what: format!("its input has {rank} dimensions"),
-            hint: "use two- or one-dimensional windows over [N, C, H, W] or [N, C, L]",
-        })
-    }
-
     /// One input, one output, in the same memory order.
-    fn simple(
+    pub fn simple(
         &mut self,
         item: &Item,
         kind: OpKind,
@@ -392,18 +342,6 @@ impl Emitter<'_> {
             weights,
         });
         Ok(())
-    }
-}
-
-/// The geometry of a convolution.
-pub(super) fn conv_params(window: &Window, pad: [u32; 2], groups: u32) -> ConvParams {
-    ConvParams {
-        kernel: words(window.kernel),
-        stride: words(window.stride),
-        dilation: words(window.dilation),
-        pad,
-        groups,
-        ..ConvParams::default()
     }
 }
 

@@ -3,14 +3,16 @@
 
 use super::PassError;
 use super::affine::{Linear, point};
-use super::emit::{Emitter, conv_params, field, tensor, too_scattered};
+use super::emit::{Emitter, field, tensor, too_scattered};
+use super::emit_windows::conv_params;
 use super::program::Item;
 use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{
-    self, BinaryOp, BinaryParams, FoldOp, FoldParams, GatherParams, LayerNormParams, MatMulParams,
-    OpKind, ReduceOp, ReduceParams, TakeParams, Tensor, WhereParams, WordOp, WordsParams,
+    self, BinaryOp, BinaryParams, Element, FoldOp, FoldParams, GatherParams, LayerNormParams,
+    MatMulParams, OpKind, ReduceOp, ReduceParams, TakeParams, Tensor, WhereParams, WordOp,
+    WordsParams,
 };
 use std::sync::Arc;
 
@@ -213,6 +215,12 @@ impl Emitter<'_> {
         let Broadcast { inputs, output, constants, weights } = self.broadcast::<3>(item)?;
         let which = (0..3).filter(|&i| constants[i].is_some()).map(|i| 1 << i).sum();
         let extents = constants.map(Option::unwrap_or_default);
+        if which & 0b110 == 0b110 {
+            let words =
+                matches!(self.program.values[item.inputs[1]].constant, Some(Constant::Words(_)));
+            let element = if words { Element::Word } else { Element::Float };
+            self.out.chosen.insert(output.buffer, element);
+        }
         let params = pack::params_words(&WhereParams { constants: which, extents });
         self.layer(item, OpKind::Where, inputs, output, params, weights)
     }

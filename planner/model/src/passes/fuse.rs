@@ -7,7 +7,7 @@
 use super::PassError;
 use super::arithmetic::{arithmetic, function};
 use super::program::{Builder, Program, Work};
-use crate::graph::{Constant, Graph, Node, Op, ValueId};
+use crate::graph::{Constant, Graph, Node, Op, Resampling, ValueId};
 use eyelet::pack::{BinaryOp, LrnParams, ReduceOp, WordOp};
 use std::sync::Arc;
 
@@ -80,24 +80,8 @@ impl Builder {
         match &node.op {
             Op::Conv { window, groups } => self.conv(node, window, *groups)?,
             Op::BatchNorm { epsilon } => self.batch_norm(node, *epsilon)?,
-            Op::Words(op) => {
-                let operands: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
-                self.push(name, Work::Words { op: *op }, &operands, &[y]);
-            }
-            Op::Where => {
-                let operands = [x, input(node, 1)?, input(node, 2)?];
-                self.push(name, Work::Where, &operands, &[y]);
-            }
-            Op::Fold { op, axes, keep, last } => {
-                let work = Work::Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last };
-                self.push(name, work, &[x], &[y]);
-            }
             Op::Order { axis, largest, integers } => {
                 self.order(node, *axis, [*largest, *integers])?;
-            }
-            Op::Suppress(suppression) => {
-                let work = Work::Suppress(*suppression);
-                self.push(name, work, &[x, input(node, 1)?], &[y]);
             }
             Op::Scatter { op } => {
                 let (indices, updates) = (input(node, 1)?, input(node, 2)?);
@@ -111,14 +95,6 @@ impl Builder {
             Op::Gather => self.gather(node)?,
             Op::Take { axis } => self.take(node, *axis)?,
             Op::Concat { axis } => self.concat(node, *axis)?,
-            Op::Split { axis, sizes } => {
-                let work = Work::Split { axis: *axis, sizes: sizes.clone() };
-                self.push(name, work, &[x], &node.outputs);
-            }
-            Op::Slice { starts, steps } => {
-                let work = Work::Slice { starts: starts.clone(), steps: steps.clone() };
-                self.push(name, work, &[x], &[y]);
-            }
             Op::MaxPool { window, .. } => self.pool(name, x, y, window, false, false),
             Op::AveragePool { window, count_include_pad, .. } => {
                 self.pool(name, x, y, window, true, *count_include_pad);
@@ -132,26 +108,25 @@ impl Builder {
                 self.gemm(node, *alpha, *beta, *trans_a, *trans_b)?;
             }
             Op::MatMul => self.mat_mul(node)?,
-            Op::Reshape => self.push(name, Work::Reshape, &[x], &[y]),
-            Op::Expand => self.push(name, Work::Expand, &[x], &[y]),
-            Op::Transpose { perm } => {
-                self.push(name, Work::Transpose { perm: perm.clone() }, &[x], &[y]);
-            }
             Op::Softmax { axis, flat } => self.softmax(name, x, y, *axis, *flat),
             Op::Lrn { size, alpha, beta, bias } => {
                 let params =
                     LrnParams { size: *size as u32, alpha: *alpha, beta: *beta, bias: *bias };
-                self.push(name, Work::Lrn { params }, &[x], &[y]);
+                self.image(name, Work::Lrn { params }, x, y);
             }
             Op::Recurrent(recurrence) => self.recurrent(node, *recurrence)?,
-            Op::GridSample(sampling) => {
-                self.push(name, Work::GridSample(*sampling), &[x, input(node, 1)?], &[y]);
-            }
-            Op::Resample(resampling) => {
-                self.push(name, Work::Resample(resampling.clone()), &[x], &[y]);
+            // Sums are of floats; of words only some are chosen.
+            Op::Resample(Resampling { axis, starts, .. }) if self.values[y].kind.is_integer() => {
+                self.take_places(name, [x, y], *axis, starts.clone())?;
             }
             Op::Pad { begin, end, value } => self.pad(name, x, y, begin, end, *value),
-            op => return Err(unsupported(node, format!("no layer computes {op:?}"), REPORT)),
+            op => {
+                let Some(work) = work(op) else {
+                    return Err(unsupported(node, format!("no layer computes {op:?}"), REPORT));
+                };
+                let operands: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+                self.push(name, work, &operands, &node.outputs);
+            }
         }
         Ok(())
     }
@@ -266,4 +241,24 @@ impl Builder {
         self.push(name, Work::Words { op: WordOp::Add }, &[joined, constant], &[y]);
         Ok(())
     }
+}
+
+/// What an operator that joins no other does with all of its inputs.
+fn work(op: &Op) -> Option<Work> {
+    Some(match op {
+        Op::Words(op) => Work::Words { op: *op },
+        Op::Where => Work::Where,
+        Op::Fold { op, axes, keep, last } => {
+            Work::Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last }
+        }
+        Op::Suppress(suppression) => Work::Suppress(*suppression),
+        Op::Split { axis, sizes } => Work::Split { axis: *axis, sizes: sizes.clone() },
+        Op::Slice { starts, steps } => Work::Slice { starts: starts.clone(), steps: steps.clone() },
+        Op::Reshape => Work::Reshape,
+        Op::Expand => Work::Expand,
+        Op::Transpose { perm } => Work::Transpose { perm: perm.clone() },
+        Op::GridSample(sampling) => Work::GridSample(*sampling),
+        Op::Resample(resampling) => Work::Resample(resampling.clone()),
+        _ => return None,
+    })
 }

@@ -44,7 +44,7 @@ fn reshaped(graph: &Graph, maker: &[Option<usize>], at: usize) -> Joined {
     let (x, y, folded) = (inner.inputs.first().copied()??, node.outputs[0], norm.outputs[0]);
     let same = inner.op == Op::Reshape && shape(x) == shape(y) && shape(x).len() >= 2;
     // Each group is an axis of its own, and images stay apart.
-    let apart = shape(folded).get(1) == Some(&groups) && shape(folded)[0] == shape(x)[0];
+    let apart = shape(folded).get(1) == Some(&groups) && shape(folded).first() == shape(x).first();
     let channels = *shape(x).get(1)?;
     if !same || !apart || !channels.is_multiple_of(groups) {
         return None;

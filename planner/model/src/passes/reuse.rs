@@ -8,15 +8,18 @@ use super::coalesce::coalesce;
 use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Layer, NONE, OpKind, Tensor};
+use eyelet::ops;
+use eyelet::pack::{Buffer, Element, Layer, NONE, OpKind, Tensor};
 use std::collections::HashMap;
 
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
 pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
     drop_unread(&mut drafts);
+    let elements = elements(&drafts);
     coalesce(&mut drafts);
-    write_in_place(&mut drafts);
-    let mut records = Records { floats: &drafts.buffers, ..Records::default() };
+    write_in_place(&mut drafts, &elements);
+    let (floats, elements) = (&drafts.buffers[..], &elements[..]);
+    let mut records = Records { floats, elements, ..Records::default() };
     let mut layers = Vec::with_capacity(drafts.layers.len());
     let (mut names, mut weights) = (Vec::new(), Vec::new());
     let inputs: Vec<Port> = drafts.inputs.into_iter().map(|port| records.port(port)).collect();
@@ -58,6 +61,7 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
 #[derive(Default)]
 struct Records<'a> {
     floats: &'a [usize],
+    elements: &'a [Element],
     numbers: HashMap<u32, u32>,
     buffers: Vec<Buffer>,
     indices: HashMap<[u32; 7], u32>,
@@ -67,9 +71,10 @@ struct Records<'a> {
 impl Records<'_> {
     /// The index of a tensor; equal tensors share one record.
     fn tensor(&mut self, mut tensor: Tensor) -> u32 {
-        let floats = self.floats[tensor.buffer as usize];
+        let bytes = (self.floats[tensor.buffer as usize] as u64 * 4).next_multiple_of(64);
+        let element = self.elements[tensor.buffer as usize];
         tensor.buffer = *self.numbers.entry(tensor.buffer).or_insert_with(|| {
-            self.buffers.push(Buffer { bytes: (floats as u64 * 4).next_multiple_of(64) });
+            self.buffers.push(Buffer { bytes, element });
             self.buffers.len() as u32 - 1
         });
         *self.indices.entry(bytemuck::cast(tensor)).or_insert_with(|| {
@@ -102,6 +107,32 @@ fn drop_unread(drafts: &mut Drafts) {
     drafts.layers = kept;
 }
 
+/// What the elements of each buffer are: of a port what it says, of others what the layer makes that
+/// writes there. Layers are in the order in which they run, and buffers are shared by none yet.
+fn elements(drafts: &Drafts) -> Vec<Element> {
+    let mut known = vec![None; drafts.buffers.len()];
+    for (port, tensor) in drafts.inputs.iter().chain(&drafts.outputs) {
+        known[tensor.buffer as usize] = Some(port.kind.element());
+    }
+    for (&buffer, &element) in &drafts.chosen {
+        known[buffer as usize] = Some(element);
+    }
+    for draft in &drafts.layers {
+        let layer = Layer {
+            kind: draft.kind as u32,
+            activation: draft.activation,
+            params: draft.params,
+            ..Layer::default()
+        };
+        let ops::Elements { inputs, output } = ops::elements(&layer);
+        let free = draft.inputs.iter().zip(inputs).filter(|(_, wanted)| wanted.is_none());
+        let moved = free.filter_map(|(input, _)| known[input.as_ref()?.buffer as usize]).next();
+        let made = &mut known[draft.output.buffer as usize];
+        *made = made.or(output).or(moved);
+    }
+    known.into_iter().map(Option::unwrap_or_default).collect()
+}
+
 /// The inputs that a layer may write over.
 fn in_place_operands(kind: OpKind) -> &'static [usize] {
     match kind {
@@ -114,8 +145,9 @@ fn in_place_operands(kind: OpKind) -> &'static [usize] {
     }
 }
 
-/// Makes the output's buffer the same as an operand's, where the operand ends with this layer.
-fn write_in_place(drafts: &mut Drafts) {
+/// Makes the output's buffer the same as an operand's, where the operand ends with this layer. Floats
+/// and words are in no buffer together.
+fn write_in_place(drafts: &mut Drafts, elements: &[Element]) {
     let count = drafts.buffers.len();
     let (mut first, mut last) = (vec![usize::MAX; count], vec![0; count]);
     for (index, layer) in drafts.layers.iter().enumerate() {
@@ -150,7 +182,8 @@ fn write_in_place(drafts: &mut Drafts) {
                 .filter_map(|(i, input)| input.filter(|t| t.buffer == over.buffer).map(|t| (i, t)))
                 .all(|(i, tensor)| operands.contains(&i) && tensor == over);
             let sizes = drafts.buffers[from] == drafts.buffers[to];
-            (same && ends && !ports && alone && sizes).then_some(from)
+            let alike = elements[from] == elements[to];
+            (same && ends && !ports && alone && sizes && alike).then_some(from)
         });
         let Some(from) = fits else { continue };
         last[from] = last[to];

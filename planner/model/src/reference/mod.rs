@@ -18,7 +18,6 @@ mod window;
 mod words;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
-use eyelet::pack::ReduceOp;
 pub use pointwise::erf;
 use pointwise::outer;
 use std::borrow::Cow;
@@ -125,48 +124,24 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::AveragePool { window, count_include_pad, .. } => {
             window::average_pool(window, *count_include_pad, input(0), out)
         }
-        Op::GlobalAveragePool => {
-            let axes: Vec<usize> = (2..input(0).shape.len()).collect();
-            normalise::reduce(ReduceOp::Mean, input(0), &axes)
-        }
-        Op::Reduce { op, axes, .. } => normalise::reduce(*op, input(0), axes),
-        Op::BatchNorm { epsilon } => {
-            let parameters = [1, 2, 3, 4].map(|index| input(index).data);
-            normalise::batch_norm(f64::from(*epsilon), input(0), parameters)
-        }
-        Op::Softmax { axis, flat } => normalise::softmax(input(0), *axis, *flat),
-        Op::Lrn { size, alpha, beta, bias } => {
-            let [alpha, beta, bias] = [alpha, beta, bias].map(|value| f64::from(*value));
-            normalise::lrn(input(0), *size, alpha, beta, bias)
-        }
-        Op::Add => pointwise::binary(input(0), input(1), out, |a, b| a + b),
-        Op::Sub => pointwise::binary(input(0), input(1), out, |a, b| a - b),
-        Op::Mul => pointwise::binary(input(0), input(1), out, |a, b| a * b),
-        Op::Div => pointwise::binary(input(0), input(1), out, |a, b| a / b),
-        Op::Max => pointwise::binary(input(0), input(1), out, |a, b| pointwise::outer(a, b, true)),
-        Op::Min => pointwise::binary(input(0), input(1), out, |a, b| pointwise::outer(a, b, false)),
-        Op::Pow => pointwise::binary(input(0), input(1), out, f64::powf),
-        Op::Mod => pointwise::binary(input(0), input(1), out, |a, b| a % b),
-        Op::PRelu => {
-            let prelu = |x: f64, slope: f64| if x < 0.0 { slope * x } else { x };
-            pointwise::binary(input(0), input(1), out, prelu)
-        }
-        Op::Mask => {
-            let mask = |a: f64, b: f64| if b.is_nan() { a } else { b };
-            pointwise::binary(input(0), input(1), out, mask)
-        }
-        Op::LayerNorm { axis, epsilon } => {
-            let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
-            normalise::layer_norm(f64::from(*epsilon), input(0), *axis, scale, shift)
-        }
-        Op::RmsNorm { axis, epsilon } => {
-            let scale = optional(1).map(|tensor| tensor.data);
-            normalise::rms_norm(f64::from(*epsilon), input(0), *axis, scale)
-        }
-        Op::GroupNorm { groups, epsilon } => {
-            let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
-            normalise::group_norm(f64::from(*epsilon), input(0), *groups, scale, shift)
-        }
+        Op::GlobalAveragePool
+        | Op::Reduce { .. }
+        | Op::BatchNorm { .. }
+        | Op::Softmax { .. }
+        | Op::Lrn { .. }
+        | Op::LayerNorm { .. }
+        | Op::RmsNorm { .. }
+        | Op::GroupNorm { .. } => normalise::evaluate(op, inputs),
+        Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Div
+        | Op::Max
+        | Op::Min
+        | Op::Pow
+        | Op::Mod
+        | Op::PRelu
+        | Op::Mask => pointwise::binary(input(0), input(1), out, pointwise::of_two(op)),
         Op::Take { axis } => layout::take(input(0), input(1), *axis),
         Op::Words(op) => words::apply(*op, input(0), optional(1), out),
         Op::Where => words::choose(input(0), input(1), input(2), out),
@@ -175,6 +150,25 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::Suppress(suppression) => places::suppress(suppression, input(0), input(1), out),
         Op::Scatter { op } => places::scatter(*op, input(0), input(1), input(2)),
         Op::Gather => layout::gather(input(0), input(1)),
+        Op::Gemm { alpha, beta, trans_a, trans_b } => {
+            let scale = [f64::from(*alpha), f64::from(*beta)];
+            linear::gemm(scale, [*trans_a, *trans_b], input(0), input(1), optional(2), out)
+        }
+        Op::MatMul => linear::matmul(input(0), input(1), out),
+        Op::Concat { axis } => {
+            layout::concat(&inputs.iter().flatten().copied().collect::<Vec<_>>(), *axis)
+        }
+        Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
+        Op::Reshape => input(0).data.to_vec(),
+        Op::Expand => layout::expand(input(0), out),
+        Op::Transpose { perm } => layout::transpose(input(0), perm, out),
+        Op::GridSample(sampling) => grid_sample::grid_sample(sampling, input(0), input(1), out),
+        Op::Recurrent(recurrence) => {
+            recurrent::recurrent(recurrence, [0, 1, 2, 3, 4].map(optional))
+        }
+        Op::Resample(resampling) => resample::resample(resampling, input(0)),
+        Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
+        Op::Split { .. } => unreachable!("handled above"),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }
         | Op::Sigmoid
@@ -210,27 +204,6 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         | Op::Acosh
         | Op::Atanh
         | Op::Gelu { .. } => input(0).data.iter().map(|&x| pointwise::unary(op, x)).collect(),
-        Op::Gemm { alpha, beta, trans_a, trans_b } => {
-            let scale = [f64::from(*alpha), f64::from(*beta)];
-            linear::gemm(scale, [*trans_a, *trans_b], input(0), input(1), optional(2), out)
-        }
-        Op::MatMul => linear::matmul(input(0), input(1), out),
-        Op::Concat { axis } => {
-            let parts: Vec<Tensor<'_>> = (0..inputs.len()).map(input).collect();
-            layout::concat(&parts, *axis)
-        }
-        Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
-        Op::Reshape => input(0).data.to_vec(),
-        Op::Expand => layout::expand(input(0), out),
-        Op::Transpose { perm } => layout::transpose(input(0), perm, out),
-        Op::GridSample(sampling) => grid_sample::grid_sample(sampling, input(0), input(1), out),
-        Op::Recurrent(recurrence) => {
-            let inputs = [0, 1, 2, 3, 4].map(optional);
-            recurrent::recurrent(recurrence, inputs)
-        }
-        Op::Resample(resampling) => resample::resample(resampling, input(0)),
-        Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
-        Op::Split { .. } => unreachable!("handled above"),
     }]
 }
 

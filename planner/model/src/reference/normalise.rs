@@ -1,7 +1,38 @@
 //! Normalisation and reduction.
 
 use super::{Tensor, each_index, offset, outer};
+use crate::graph::Op;
 use eyelet::pack::ReduceOp;
+
+/// Computes one of these operators.
+pub(super) fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>]) -> Vec<f64> {
+    let x = inputs[0].expect("a required input");
+    let data = |index: usize| inputs.get(index).copied().flatten().map(|tensor| tensor.data);
+    match *op {
+        Op::GlobalAveragePool => {
+            let axes: Vec<usize> = (2..x.shape.len()).collect();
+            reduce(ReduceOp::Mean, x, &axes)
+        }
+        Op::Reduce { op, ref axes, .. } => reduce(op, x, axes),
+        Op::BatchNorm { epsilon } => {
+            let parameters = [1, 2, 3, 4].map(|index| data(index).expect("a required input"));
+            batch_norm(f64::from(epsilon), x, parameters)
+        }
+        Op::Softmax { axis, flat } => softmax(x, axis, flat),
+        Op::Lrn { size, alpha, beta, bias } => {
+            let [alpha, beta, bias] = [alpha, beta, bias].map(f64::from);
+            lrn(x, size, alpha, beta, bias)
+        }
+        Op::LayerNorm { axis, epsilon } => {
+            layer_norm(f64::from(epsilon), x, axis, data(1), data(2))
+        }
+        Op::RmsNorm { axis, epsilon } => rms_norm(f64::from(epsilon), x, axis, data(1)),
+        Op::GroupNorm { groups, epsilon } => {
+            group_norm(f64::from(epsilon), x, groups, data(1), data(2))
+        }
+        _ => unreachable!("neither a normalisation nor a reduction: {op:?}"),
+    }
+}
 
 /// Reductions over axes. Whether these stay with extent 1 makes no difference to the data.
 pub(super) fn reduce(op: ReduceOp, x: Tensor<'_>, axes: &[usize]) -> Vec<f64> {

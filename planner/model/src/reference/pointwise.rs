@@ -71,6 +71,23 @@ pub(super) fn unary(op: &Op, x: f64) -> f64 {
     }
 }
 
+/// A function of two elements.
+pub(super) fn of_two(op: &Op) -> fn(f64, f64) -> f64 {
+    match op {
+        Op::Add => |a, b| a + b,
+        Op::Sub => |a, b| a - b,
+        Op::Mul => |a, b| a * b,
+        Op::Div => |a, b| a / b,
+        Op::Max => |a, b| outer(a, b, true),
+        Op::Min => |a, b| outer(a, b, false),
+        Op::Pow => f64::powf,
+        Op::Mod => |a, b| a % b,
+        Op::PRelu => |x, slope| if x < 0.0 { slope * x } else { x },
+        Op::Mask => |a, b| if b.is_nan() { a } else { b },
+        _ => unreachable!("not a function of two elements: {op:?}"),
+    }
+}
+
 /// ln(1 + eˣ)
 fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()

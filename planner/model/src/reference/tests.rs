@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{Node, Value, Window};
+use eyelet::pack::ReduceOp;
 use std::sync::Arc;
 
 /// One output of an operator on tensors given as shape and data.

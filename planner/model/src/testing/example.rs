@@ -30,7 +30,7 @@ struct Builder {
 impl Builder {
     fn buffer(&mut self, floats: u32) -> u32 {
         let bytes = (u64::from(floats) * 4).next_multiple_of(64);
-        self.network.buffers.push(Buffer { bytes });
+        self.network.buffers.push(Buffer::floats(bytes));
         self.network.buffers.len() as u32 - 1
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each has the operators, shapes and parameters of torchvision's network of the same name (transformers': of
 //! GPT-2) as `torch.onnx.export` writes it: in evaluation mode, batch norms folded into the convolutions,
-//! 224x224 images (Inception: 299x299; FCN: 520x520; GPT-2: 64 tokens), batch 1. Planning, memory and speed depend on
+//! 224x224 images (Inception: 299x299; FCN: 520x520; GPT-2: 64 tokens; RNN: 32 characters), batch 1. Planning, memory and speed depend on
 //! nothing else, so measurements need no download; weights are scaled so that activations keep their size through the
 //! whole depth, and the outputs can be compared.
 //!
@@ -14,8 +14,10 @@ mod fill;
 mod inception;
 mod inception_v4;
 mod model;
+mod nasnet;
 mod networks;
 mod parts;
+mod recurrent;
 mod resnet;
 mod segmentation;
 mod transformers;
@@ -46,6 +48,7 @@ pub const NAMES: &[&str] = &[
     "wide_resnet152",
     "inception_v3",
     "inception_v4",
+    "nasnet_a",
     "vit_b_16",
     "vit_b_16_384",
     "ds_cnn",
@@ -53,6 +56,8 @@ pub const NAMES: &[&str] = &[
     "yolov8n",
     "fcn_resnet50",
     "unet",
+    "rnn",
+    "brnn",
     "yolov3",
     "yolov4",
     "yolov4_p6",
@@ -131,6 +136,8 @@ mod tests {
         ("inception_v3", 27_161_264 - 3_326_696 - 17_216, 94, 5_713),
         ("vit_b_16", 86_567_656, 1, 17_564),
         ("inception_v4", 42_679_816 - 31_584, 149, 12_254),
+        // 4 cells a stage, 1056 channels: as in Keras; the paper has 564 million
+        ("nasnet_a", 5_289_978 - 18_369, 356, 564),
         ("vit_b_16_384", 86_567_656 + 380 * 768, 1, 55_484),
         ("ds_cnn", 22_604, 9, 2),
         // without the layer that decodes boxes
@@ -140,6 +147,9 @@ mod tests {
         ("unet", 31_030_658, 19, 150_428),
         // the embedding is the last matrix, too; 64 tokens
         ("gpt2", 124_439_808, 0, 7_981),
+        // layers of LSTM as PyTorch has them, an embedding of 256 characters and a linear layer
+        ("rnn", 8 * 2_101_248 + 131_072 + 131_328, 0, 541),
+        ("brnn", 4_202_496 + 3 * 6_299_648 + 131_072 + 262_400, 0, 747),
         // What Darknet's files hold: means and variances, too. Those of the papers have 236.5, 245.8 and 487.2 MiB.
         ("yolov3", 62_001_757, 75, 32_932),
         ("yolov4", 64_429_405, 110, 30_052),

@@ -72,6 +72,8 @@ pub(super) struct Conv {
     pub pad: [usize; 2],
     pub groups: usize,
     pub bias: bool,
+    /// Padding above and to the left is less by so much than below and to the right.
+    pub less_before: usize,
 }
 
 impl Conv {
@@ -81,7 +83,8 @@ impl Conv {
 
     pub(super) fn of(out_channels: usize, kernel: [usize; 2]) -> Conv {
         let pad = kernel.map(|kernel| kernel / 2);
-        Conv { out_channels, kernel, stride: 1, dilation: 1, pad, groups: 1, bias: true }
+        let bias = true;
+        Conv { out_channels, kernel, stride: 1, dilation: 1, pad, groups: 1, bias, less_before: 0 }
     }
 
     pub(super) fn stride(self, stride: usize) -> Conv {
@@ -197,7 +200,7 @@ impl Model {
         let [channels, height, width] = x.shape[..] else { panic!("{layer}: input is flat") };
         let extent = |n: usize, axis: usize| {
             let span = (conv.kernel[axis] - 1) * conv.dilation + 1;
-            (n + 2 * conv.pad[axis] - span) / conv.stride + 1
+            (n + 2 * conv.pad[axis] - conv.less_before - span) / conv.stride + 1
         };
         let shape = vec![conv.out_channels, extent(height, 0), extent(width, 1)];
         let depth = channels / conv.groups;
@@ -209,7 +212,7 @@ impl Model {
             ints("dilations", &[conv.dilation; 2]),
             int("group", conv.groups),
             ints("kernel_shape", &conv.kernel),
-            ints("pads", &[conv.pad, conv.pad].concat()),
+            ints("pads", &[conv.pad.map(|pad| pad - conv.less_before), conv.pad].concat()),
             ints("strides", &[conv.stride; 2]),
         ];
         self.node("Conv", layer, inputs, attributes);

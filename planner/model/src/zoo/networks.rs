@@ -3,7 +3,9 @@
 use super::model::{Conv, Model, Pool, Value};
 use super::parts::{CLASSES, IMAGE, POOL_2, POOL_3_PADDED, UNIT, classifier, conv_relu};
 use super::resnet::{self, Resnet};
-use super::{darknet, inception, inception_v4, segmentation, transformers, yolov8};
+use super::{
+    darknet, inception, inception_v4, nasnet, recurrent, segmentation, transformers, yolov8,
+};
 
 /// Variance of what enters a ReLU6: two standard deviations fit below 6, so that the cap has work.
 const BELOW_SIX: f32 = 9.0;
@@ -27,6 +29,7 @@ pub fn build(name: &str) -> Option<Model> {
         "densenet201" => densenet(name, [6, 12, 48, 32]),
         "inception_v3" => inception::v3(name),
         "inception_v4" => inception_v4::build(name),
+        "nasnet_a" => nasnet::build(name),
         "vit_b_16" => transformers::vit_b_16(name, 224),
         "vit_b_16_384" => transformers::vit_b_16(name, 384),
         "ds_cnn" => ds_cnn(name),
@@ -35,6 +38,8 @@ pub fn build(name: &str) -> Option<Model> {
         "vgg19" => vgg(name, [2, 2, 4, 4, 4]),
         "fcn_resnet50" => segmentation::fcn_resnet50(name),
         "unet" => segmentation::unet(name),
+        "rnn" => recurrent::build(name, 8, 1),
+        "brnn" => recurrent::build(name, 4, 2),
         "yolov3" => darknet::yolov3(name),
         "yolov4" => darknet::yolov4(name),
         "yolov4_p6" => darknet::yolov4_p6(name),

@@ -1,9 +1,11 @@
 //! From a board's description to the board: what its processor, its GPU and both memories of that have in common is
 //! written once.
 
+use super::described::{self, Region};
 use super::{Board, BoardError, Gpu, Memory};
-use crate::profile::{Profile, Unfit};
+use crate::profile::{Fast, Profile, UnequalCores, Unfit};
 use eyelet::kernels::Isa;
+use eyelet::pack::PAGE;
 use eyelet_board::Document;
 use serde::Deserialize;
 
@@ -63,8 +65,29 @@ impl Board {
             // The document would not have been one.
             (None, None) => return Err(document.fault("profile", "it is missing").into()),
         };
-        Ok(Self { described: document.board().clone(), profile, gpu })
+        let described = document.board().clone();
+        let profile = Profile { fast: fast(&described), cores: cores(&described), ..profile };
+        Ok(Self { described, profile, gpu })
     }
+}
+
+/// The cores of a board's processor, if they are of two kinds. A GPU's costs do not look at them.
+fn cores(board: &described::Board) -> Option<UnequalCores> {
+    let processor = board.isa.is_some();
+    board.cores.as_ref().filter(|_| processor).and_then(UnequalCores::of)
+}
+
+/// The fast memory of a board, unless its arena is as fast. Memories without a bandwidth count as
+/// equal: then the arena needs less all the same.
+fn fast(board: &described::Board) -> Option<Fast> {
+    // Plans count whole pages of it.
+    let bytes = board.bytes(Region::Fast) / PAGE * PAGE;
+    let arena = board.memory_of(Region::Working).or(board.memory_of(Region::Kept));
+    let gbs = |memory: Option<&described::Memory>| memory.and_then(|memory| memory.gbs);
+    let of_both = gbs(board.memory_of(Region::Fast)).zip(gbs(arena));
+    let (gbs, arena_gbs) = of_both.unwrap_or((1.0, 1.0));
+    let is_used = bytes > 0 && board.isa.is_some() && gbs >= arena_gbs;
+    is_used.then_some(Fast { bytes, gbs, arena_gbs })
 }
 
 impl GpuTable {

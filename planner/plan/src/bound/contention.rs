@@ -29,13 +29,19 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// Of plans that the cache holds that all share (`near`), or of larger ones, which leave no
+    /// Of plans on so many threads that the cache holds that all share (`near`), or of larger ones, which leave no
     /// more than `room` bytes to weights.
-    pub(super) fn new(profile: &Profile, near: bool, room: u64, compute: f64, read: f64) -> Self {
-        let service = profile.service(near);
+    pub(super) fn new(
+        (profile, threads): (&Profile, u32),
+        near: bool,
+        room: u64,
+        compute: f64,
+        read: f64,
+    ) -> Self {
+        let service = profile.service(near, threads);
         let busy: Task<'_> = Box::new(|bytes| service.busy_ns(bytes));
         let waiting = 1.0 / least_ns_per_byte(profile, &busy, room.clamp(1, LARGEST));
-        Self { ns_per_byte: profile.contention_ns_per_byte(near), waiting, compute, read }
+        Self { ns_per_byte: profile.contention_ns_per_byte(near, threads), waiting, compute, read }
     }
 
     /// All computing, slowed down: what is not counted as read meanwhile is a stall.
@@ -80,7 +86,7 @@ mod tests {
         let slows = crate::profile::Contention { llc_ns_per_byte: 0.25, dram_ns_per_byte: 0.5 };
         profile.storage.contention = Some(slows);
         // A nanosecond a byte, of as many bytes as nanoseconds of computing.
-        let of = |near| Contention::new(&profile, near, 1 << 20, 1000.0, 1000.0);
+        let of = |near| Contention::new((&profile, 1), near, 1 << 20, 1000.0, 1000.0);
         assert_eq!([of(false).all_ns(), of(true).all_ns()], [1500.0, 1250.0]);
         let is =
             |found: f64, ns: f64| assert!((found - ns).abs() < 1e-3, "{found} instead of {ns}");

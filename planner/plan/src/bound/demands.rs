@@ -10,7 +10,7 @@ use crate::steps::{least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Layer, Method, OpKind, PAGE, Region, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::ops::Range;
 
 /// The algorithms by which a layer may be computed.
@@ -19,9 +19,10 @@ pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
 /// What each layer takes at least in a budget.
 pub(super) struct Demands {
     bound: Bound,
+    threads: u32,
     /// Computing all of it, in whatever steps, in nanoseconds.
     pub(super) compute: Vec<f64>,
-    /// Bytes of its weights,
+    /// Bytes of its weights, but for those of a layer before it that may stay for it,
     weights: Vec<f64>,
     /// and of a load that brings some of them, at most.
     most: Vec<u64>,
@@ -38,9 +39,9 @@ pub(super) fn demands(
     costs: &Costs,
     algorithms: Algorithms<'_>,
 ) -> Demands {
-    let bound = Bound::within(network, profile, budget);
+    let bound = Bound::within(network, profile, threads, budget);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
-    let mut fits = true;
+    let (mut fits, mut places) = (true, HashSet::new());
     for (index, layer) in network.layers.iter().enumerate() {
         let of = OfLayer { network, costs, threads, budget, bound: &bound, index };
         // What takes more than there is is no choice.
@@ -51,12 +52,14 @@ pub(super) fn demands(
         let most_free = found.iter().map(|(_, free)| *free).fold(part, f64::max);
         fits &= least_ns.is_some();
         compute.push(least_ns.unwrap_or(0.0));
-        let all = u64::from(layer.panels) * u64::from(layer.panel_bytes);
-        weights.push(in_arena(network, all) as f64);
+        let all = in_arena(network, u64::from(layer.panels) * u64::from(layer.panel_bytes));
+        // What is read for another layer may serve this one, if it stays.
+        let again = all > 0 && !places.insert((layer.weights, all));
+        weights.push(if again { all.saturating_sub(budget) } else { all } as f64);
         most.push((most_free as u64).clamp(PAGE, LARGEST));
     }
     let most = of_loads(&most, &weights);
-    Demands { bound, compute, weights, most, fits }
+    Demands { bound, threads, compute, weights, most, fits }
 }
 
 /// Bytes of the arena that weights take at least: none of a pack that lies in memory.
@@ -169,7 +172,7 @@ pub(super) fn least_ns(
     profile: &Profile,
     demands: &Demands,
 ) -> u64 {
-    let Demands { bound, compute, weights, most, .. } = demands;
+    let Demands { bound, threads, compute, weights, most, .. } = demands;
     let held = |layer: usize| {
         let held = bound.held(layer, budget);
         let slice = in_arena(network, least_slice_bytes(network, layer)) as f64;
@@ -180,13 +183,13 @@ pub(super) fn least_ns(
     let near = budget <= profile.llc_bytes();
     let room = most.iter().copied().max().unwrap_or(PAGE);
     let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
-    let contention = Contention::new(profile, near, room, compute.iter().sum(), read);
+    let contention = Contention::new((profile, *threads), near, room, compute.iter().sum(), read);
     let mut least = contention.all_ns();
-    for channel in channels(profile, near) {
+    for channel in channels(profile, near, *threads) {
         let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
         let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
         if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
-            reading.groups = Groups::new(&profile.service(near), room, free, *dearest);
+            reading.groups = Groups::new(&profile.service(near, *threads), room, free, *dearest);
         }
         let found = self::most(compute, weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.

@@ -147,13 +147,13 @@ impl Binding {
 }
 
 impl Bound {
-    /// Facts that hold for all budgets.
-    pub fn new(network: &Network, profile: &Profile) -> Self {
-        Self::within(network, profile, u64::MAX)
+    /// Facts that hold for all budgets, with so many threads.
+    pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
+        Self::within(network, profile, threads, u64::MAX)
     }
 
     /// Facts that hold for plans in at most `budget` bytes.
-    pub fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
+    pub fn within(network: &Network, profile: &Profile, threads: u32, budget: u64) -> Self {
         let layers = network.layers.len();
         let tables = Tables::of(network).least(0);
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
@@ -180,7 +180,8 @@ impl Bound {
             together: channel.together,
         };
         // The arena may be one that a cache holds.
-        let channels: Vec<Channel<f64>> = channels(profile, true).into_iter().map(least).collect();
+        let channels: Vec<Channel<f64>> =
+            channels(profile, true, threads).into_iter().map(least).collect();
         let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
         Self {
             alive,
@@ -189,7 +190,7 @@ impl Bound {
             slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
             nearness,
-            contention_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
+            contention_ns_per_byte: profile.least_drag_ns_per_byte(threads).min(reading),
             channels,
         }
     }
@@ -362,6 +363,8 @@ fn all_demands(
     let near = Some(profile.llc_bytes()).filter(|near| *near > 0 && budget > *near);
     let of = |budget: u64| {
         let costs = costs.clone().within(budget);
+        // What lies in fast memory has no place in the arena.
+        let budget = budget.saturating_add(profile.fast_bytes());
         (budget, demands::demands(network, budget, profile, threads, &costs, algorithms))
     };
     let near = near.map(of).filter(|(_, demands)| demands.fits);

@@ -26,14 +26,14 @@ pub(super) type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
 /// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and
 /// copies where there are any.
-pub(super) fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> {
+pub(super) fn channels(profile: &Profile, near: bool, threads: u32) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
         together: false,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service(near));
+    let service = Rc::new(profile.service(near, threads));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let (service, together) = (service.clone(), part == 0 && service.together());

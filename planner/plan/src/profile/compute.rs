@@ -76,9 +76,9 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// Rate of so many threads, that of one being 1.
-    pub fn speedup(&self, threads: u32) -> f64 {
-        1.0 + f64::from(threads.saturating_sub(1)) * self.scaling
+    /// Rate of so many threads, that of one being 1. Those on slower cores count as [part of one](super::Profile::team).
+    pub fn speedup(&self, threads: f64) -> f64 {
+        1.0 + (threads - 1.0).max(0.0) * self.scaling
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
@@ -87,12 +87,12 @@ impl Compute {
     }
 
     /// What so many threads together read there, and no less than of memory.
-    pub(super) fn near_gbs(&self, threads: u32) -> f64 {
+    pub(super) fn near_gbs(&self, threads: f64) -> f64 {
         (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
     }
 
     /// What so many threads together read of memory.
-    pub fn bandwidth_gbs(&self, threads: u32) -> f64 {
-        (self.fully_connected_gbs * f64::from(threads)).min(self.memory_gbs)
+    pub fn bandwidth_gbs(&self, threads: f64) -> f64 {
+        (self.fully_connected_gbs * threads).min(self.memory_gbs)
     }
 }

@@ -10,7 +10,7 @@
 //!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
 
 use super::Costs;
-use eyelet::pack::{Load, Method, Step};
+use eyelet::pack::{FAST, Load, Method, Step};
 use eyelet_model::plan::Plan;
 
 /// How often what steps are slowed down by is reckoned from what loads they meet then.
@@ -29,9 +29,11 @@ impl Costs {
                 Method::Chains { count, .. } => Method::Chains { first: 0, count },
                 method => method,
             };
-            let this = Some((layer, method, count, rows, scratch_bytes, weights_in));
+            let in_fast = step.scratch >= FAST;
+            let this = Some((layer, method, count, rows, scratch_bytes, weights_in, in_fast));
             if like != this {
-                (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
+                let ns = self.step_ns_from(step, near);
+                (like, like_ns) = (this, (ns - self.saved_ns(plan, step, ns)) as i64);
             }
             like_ns
         };

@@ -27,14 +27,16 @@ mod launch;
 mod measure;
 mod service;
 mod storage;
+mod unequal;
 mod validate;
 
 pub use compute::Compute;
 pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
-pub use measure::{MeasureError, measure, speed_probe};
+pub use measure::{MeasureError, Patience, measure, speed_probe};
 pub use service::{Read, Service};
 pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
+pub use unequal::{Placement, UnequalCores};
 pub(crate) use validate::Unfit;
 
 use crate::source::Io;
@@ -58,6 +60,9 @@ pub struct Profile {
     /// Multiprocessors of a GPU; 0 where there is none to compute with.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub multiprocessors: u32,
+    /// Of a processor with cores of two kinds: which are which. Of others all count as equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<UnequalCores>,
     /// Whether the numbers are estimates: derived from data sheets, not measured.
     pub estimated: bool,
     /// Where the numbers are from.
@@ -67,6 +72,9 @@ pub struct Profile {
     /// Of a board whose storage the processor reads like memory: packs are used where they lie there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,
+    /// Fast memory next to the arena. It is the board's description that has it, and no file of costs.
+    #[serde(skip)]
+    pub fast: Option<Fast>,
     /// Of a GPU with a memory of its own (staged): how what was read gets there. None where it computes in the memory
     /// that storage is read into (zero-copy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,10 +92,27 @@ pub struct Mapped {
     pub gbs: f64,
 }
 
+/// Memory next to the arena that is faster, such as tightly coupled memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fast {
+    /// Bytes for buffers and scratch.
+    pub bytes: u64,
+    /// What one core reads of it.
+    pub gbs: f64,
+    /// What one core reads of the arena, no more than of fast memory.
+    pub arena_gbs: f64,
+}
+
 impl Profile {
+    /// Bytes of fast memory for a processor's buffers and scratch.
+    pub fn fast_bytes(&self) -> u64 {
+        self.fast.map_or(0, |fast| fast.bytes)
+    }
+
     /// Whether weights that are used where they lie come slower than those in memory.
     pub fn is_slower_mapped(&self, threads: u32) -> bool {
-        self.mapped.is_some_and(|mapped| mapped.gbs < self.compute.bandwidth_gbs(threads))
+        self.mapped
+            .is_some_and(|mapped| mapped.gbs < self.compute.bandwidth_gbs(self.team(threads)))
     }
 }
 
@@ -146,16 +171,12 @@ impl Profile {
         self.storage.load_ns(bytes)
     }
 
-    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one. With a staging ring
-    /// they are read one after the other.
-    pub fn service(&self, near: bool) -> Service {
+    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one, next to so many
+    /// threads that compute. With a staging ring they are read one after the other.
+    pub fn service(&self, near: bool, threads: u32) -> Service {
         let several = self.transfer.is_none() && self.storage.io == Io::Direct;
         let depth = if several { self.storage.depth } else { 1 };
-        let mut storage = Storage { depth, ..self.storage.clone() };
-        if let Some(LlcReads { reads, checksum_gbs }) = storage.llc.take().filter(|_| near) {
-            (storage.reads, storage.checksum_gbs) = (reads, checksum_gbs);
-        }
-        Service::new(&storage)
+        Service::new(&Storage { depth, ..self.storage_beside(near, threads) })
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
@@ -167,25 +188,29 @@ impl Profile {
         }
     }
 
-    /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger
-    /// ones.
-    pub(crate) fn contention_ns_per_byte(&self, near: bool) -> f64 {
-        self.contention().ns_per_byte(near)
+    /// What computing on so many threads loses for a byte that is read meanwhile, in plans that the cache holds that all share
+    /// (`near`), or in larger ones.
+    pub(crate) fn contention_ns_per_byte(&self, near: bool, threads: u32) -> f64 {
+        self.contention(threads).ns_per_byte(near)
     }
 
     /// The less of the two.
-    pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
-        self.contention_ns_per_byte(true).min(self.contention_ns_per_byte(false))
+    pub(crate) fn least_drag_ns_per_byte(&self, threads: u32) -> f64 {
+        [true, false]
+            .map(|near| self.contention_ns_per_byte(near, threads))
+            .into_iter()
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// What computing loses to reading, where nothing was measured: as long as memory takes for the
     /// bytes; or as long as copying them, where the only core copies from storage that it reads like
-    /// memory.
-    fn contention(&self) -> Contention {
+    /// memory. And what a loader on a core that computes takes of it.
+    fn contention(&self, threads: u32) -> Contention {
         let copied = self.mapped.filter(|_| self.threads == 1);
         let gbs = copied.map_or(self.compute.memory_gbs, |mapped| mapped.gbs);
         let ns = 1.0 / gbs;
-        self.storage.contention.unwrap_or(Contention { llc_ns_per_byte: ns, dram_ns_per_byte: ns })
+        let read = Contention { llc_ns_per_byte: ns, dram_ns_per_byte: ns };
+        self.storage.contention.unwrap_or(read).plus(self.lost_to_loader(threads))
     }
 }
 
@@ -252,16 +277,16 @@ mod tests {
     #[test]
     fn an_arena_in_the_cache_is_read_into_as_was_measured() {
         let mut profile = profile();
-        let larger = profile.service(false).load_ns(65_536);
-        assert_eq!(profile.service(true).load_ns(65_536), larger, "nothing was measured");
+        let larger = profile.service(false, 1).load_ns(65_536);
+        assert_eq!(profile.service(true, 1).load_ns(65_536), larger, "nothing was measured");
         let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
         let near = LlcReads { reads, checksum_gbs: 65.536 };
         profile.storage.llc = Some(near);
         profile.storage.latency_ns = 7;
-        assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
-        assert!(profile.service(false).load_ns(65_536) > 10_000);
+        assert_eq!(profile.service(true, 1).load_ns(65_536), 2000 + 1000 + 7);
+        assert!(profile.service(false, 1).load_ns(65_536) > 10_000);
         assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
         let faster = Profile { storage: profile.storage.faster(2.0), ..profile };
-        assert_eq!(faster.service(true).load_ns(65_536), 1000 + 1000 + 7);
+        assert_eq!(faster.service(true, 1).load_ns(65_536), 1000 + 1000 + 7);
     }
 }

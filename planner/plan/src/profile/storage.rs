@@ -62,6 +62,14 @@ pub struct Contention {
 }
 
 impl Contention {
+    /// With another loss.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            llc_ns_per_byte: self.llc_ns_per_byte + other.llc_ns_per_byte,
+            dram_ns_per_byte: self.dram_ns_per_byte + other.dram_ns_per_byte,
+        }
+    }
+
     /// In plans that the cache holds (`near`), or in larger ones.
     pub(crate) fn ns_per_byte(&self, near: bool) -> f64 {
         if near { self.llc_ns_per_byte } else { self.dram_ns_per_byte }

@@ -29,8 +29,6 @@ mod times;
 mod touched;
 mod window;
 
-#[cfg(any(test, feature = "testing"))]
-pub mod naive;
 #[cfg(test)]
 mod tests;
 

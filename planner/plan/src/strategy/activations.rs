@@ -2,6 +2,7 @@
 //! are cut.
 
 use super::Request;
+use super::fast::{Buffers, FastLayout, FastRoom};
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::slice::{Read, Slices};
 use crate::slide::{self, Group, Sliding};
@@ -19,9 +20,12 @@ pub struct ActivationLayout {
     pub sliding: Sliding,
     /// Bytes of each buffer: those of its ring if it is one, or all.
     pub sizes: Vec<u64>,
-    /// Offsets of the buffers from the end of the tables, and the end of the highest.
+    /// Offsets of the buffers from the end of the tables, and the end of the highest. Of buffers in
+    /// fast memory the offset says nothing.
     pub(super) offsets: Vec<u64>,
     pub peak: u64,
+    /// What lies in fast memory, and not in the arena.
+    pub(super) fast: FastLayout,
     /// Steps that every plan has: those of layers that slide, and one for each other layer.
     counts: Counts,
     pub tables: Tables,
@@ -34,7 +38,7 @@ pub struct ActivationLayout {
 
 impl ActivationLayout {
     /// The layout in which these groups slide. Their layers use the algorithms of this network.
-    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
+    pub fn new(network: &Network, groups: Vec<Group>, fast: FastRoom) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -44,13 +48,19 @@ impl ActivationLayout {
         let counts = Counts { works, steps: steps.len(), ..Counts::default() };
         let tables = Tables::of(network);
         let spans = spans(network, &steps);
-        let lives = lifetimes(network, period, |layer| spans[layer].clone());
+        let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
         let together = |one: &Step, other: &Step| sliding.cut_together(one, other);
         let lines = slide::line_lives(network, &steps, &sliding.rings, together);
+        let buffers =
+            Buffers { sizes: &sizes, lives: &lives, lines: &lines, spans: &spans, period };
+        let fast = FastLayout::new(network, &buffers, fast);
+        // What lies there never lives in the arena.
+        let elsewhere = lives.iter_mut().zip(&fast.buffers).filter(|(_, at)| at.is_some());
+        elsewhere.for_each(|(life, _)| *life = Lifetime { start: usize::MAX, end: 0 });
         let offsets = place_buffers(&sizes, &lives, &lines, period);
-        let end = |buffer: usize| offsets[buffer] + sizes[buffer];
-        let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
+        let in_arena = (0..offsets.len()).filter(|buffer| fast.buffers[*buffer].is_none());
+        let peak = in_arena.map(|buffer| offsets[buffer] + sizes[buffer]).max().unwrap_or(0);
         let mut holes = Vec::new();
         let (mut most, mut peak_layer) = (0, 0);
         let mut live = Live::new(&lives, &offsets, &sizes);
@@ -61,7 +71,7 @@ impl ActivationLayout {
             }
             holes.push(live.hole());
         }
-        Self { sliding, sizes, offsets, peak, counts, tables, holes, peak_layer }
+        Self { sliding, sizes, offsets, peak, fast, counts, tables, holes, peak_layer }
     }
 
     /// Bytes of the tables of a plan with few steps: each layer that does not slide has one step

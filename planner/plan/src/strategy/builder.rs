@@ -3,6 +3,7 @@
 use super::activations::ActivationLayout;
 use super::compact::compact;
 use super::design::{Built, Design, Pins};
+use super::fast::FastRoom;
 use super::place::{Loading, Misfit, SlicedNetwork, UNLIMITED};
 use super::precomputed::Precomputed;
 use super::{Request, residents, staging};
@@ -29,14 +30,25 @@ pub struct PlanBuilder<'a> {
 }
 
 impl<'a> PlanBuilder<'a> {
-    /// A builder for published strategies, in which no layer slides.
+    /// A builder for published strategies, in which no layer slides and which know no fast memory.
     pub fn new(request: &Request<'a>) -> Self {
-        Self::with(request, Arc::new(Precomputed::new(request)), Vec::new()).published()
+        let precomputed = Arc::new(Precomputed::new(request));
+        Self::in_memory(request, precomputed, Vec::new(), FastRoom::default()).published()
     }
 
     /// A builder in which these groups slide.
     pub fn with(request: &Request<'a>, precomputed: Arc<Precomputed>, groups: Vec<Group>) -> Self {
-        let activations = ActivationLayout::new(request.network, groups);
+        let fast = FastRoom { bytes: request.profile.fast_bytes(), threads: request.threads };
+        Self::in_memory(request, precomputed, groups, fast)
+    }
+
+    fn in_memory(
+        request: &Request<'a>,
+        precomputed: Arc<Precomputed>,
+        groups: Vec<Group>,
+        fast: FastRoom,
+    ) -> Self {
+        let activations = ActivationLayout::new(request.network, groups, fast);
         let costs = precomputed.costs.clone().sliding(request.network, &activations.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| {

@@ -19,9 +19,12 @@ use super::shared_residents::{Guest, lay_out};
 use super::{Draft, PackRequest, PlanError, PlanResult, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::simulate::simulate;
+use eyelet::pack::{Layer, OpKind};
 use eyelet_model::layout::SharedWeights;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
+use eyelet_model::size;
+use std::fmt;
 use std::sync::Arc;
 
 /// Choices of algorithms of each kind that are planned: those with the least bounds. The direct one
@@ -107,12 +110,17 @@ fn choose_among(
         for candidate in &candidates {
             let least = found.iter().map(|(ns, ..)| *ns).min().unwrap_or(u64::MAX);
             if candidate.bound_ns >= least {
+                log::debug!(
+                    "{candidate}: the bound is {:.3} ms, no plan is faster",
+                    ms(candidate.bound_ns)
+                );
                 continue;
             }
             match candidate.begin(request, refuse) {
-                Ok(None) => {}
+                Ok(None) => log::debug!("{candidate}: no plan fits"),
                 Ok(Some(drafts)) => {
                     let predicted_ns = drafts.iter().map(Draft::predicted_ns).sum();
+                    log::debug!("{candidate}: {:.3} ms are predicted", ms(predicted_ns));
                     found.push((predicted_ns, candidate, drafts));
                 }
                 Err(error) => {
@@ -124,8 +132,40 @@ fn choose_among(
         }
     }
     match found.into_iter().min_by_key(|(ns, ..)| *ns) {
-        Some((_, candidate, drafts)) => Ok(candidate.finish(request, drafts).laid_out(request)),
+        Some((ns, candidate, drafts)) => {
+            log::info!(
+                "of {} choices of algorithms the fastest is {candidate}: {:.3} ms over the budgets before the search",
+                candidates.len(),
+                ms(ns)
+            );
+            let chosen = candidate.finish(request, drafts).laid_out(request);
+            chosen.tell();
+            Ok(chosen)
+        }
         None => Err(refused.expect("there is a choice, and it was refused")),
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl Chosen {
+    /// Says of each plan what was chosen, and what decides its time.
+    fn tell(&self) {
+        for (made, ns) in self.made.iter().zip(&self.predicted_ns) {
+            let PlanResult { plan, tried, .. } = made;
+            log::info!(
+                "{} for {}: {} of weights stay, {} are read in {} loads each time, {} steps; {:.3} ms after {tried} designs",
+                plan.strategy,
+                size::human(plan.budget),
+                size::human(plan.resident_bytes()),
+                size::human(plan.bytes_per_inference()),
+                plan.loads.len(),
+                plan.steps.len(),
+                ms(*ns)
+            );
+        }
     }
 }
 
@@ -198,6 +238,17 @@ impl Finished<'_> {
         }
         self.take_smaller();
         self.chosen
+    }
+}
+
+/// Its algorithms.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let winograd = |layer: &&Layer| layer.kind == OpKind::Winograd as u32;
+        match self.network.layers.iter().filter(winograd).count() {
+            0 => write!(f, "direct algorithms"),
+            some => write!(f, "Winograd's algorithm for {some} layers"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 use super::activations::spans;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::slide::line_lives;
-use eyelet::pack::{Load, PAGE};
+use eyelet::pack::{FAST, Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 
@@ -25,25 +25,33 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let period = plan.steps.len() + 1;
     let spans = spans(network, &plan.steps);
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
+    // What lies in fast memory stays there.
+    for (life, _) in lives.iter_mut().zip(&plan.places).filter(|(_, place)| place.address >= FAST) {
+        *life = Lifetime { start: usize::MAX, end: 0 };
+    }
     let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
         sizes.push(step.scratch_bytes);
-        let start = if step.scratch_bytes == 0 { usize::MAX } else { index + 1 };
+        let is_there = step.scratch_bytes > 0 && step.scratch < FAST;
+        let start = if is_there { index + 1 } else { usize::MAX };
         lives.push(Lifetime { start, end: index + 1 });
         lines.push(None);
     }
     let offsets = place_buffers(&sizes, &lives, &lines, period);
-    let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
-    let end = base + used.max().unwrap_or(0);
+    let used = offsets.iter().zip(&sizes).zip(&lives).filter(|(_, life)| life.start != usize::MAX);
+    let used = used.map(|((at, bytes), _)| at + bytes);
+    // An arena has a page at least.
+    let end = (base + used.max().unwrap_or(0)).max(1);
     if end.next_multiple_of(PAGE) >= plan.arena_bytes {
         return;
     }
     let (of_buffers, of_scratch) = offsets.split_at(plan.places.len());
-    for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
+    let places = plan.places.iter_mut().zip(of_buffers);
+    for (place, offset) in places.filter(|(place, _)| place.address < FAST) {
         place.address = base + offset;
     }
     for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
-        if step.scratch_bytes > 0 {
+        if step.scratch_bytes > 0 && step.scratch < FAST {
             step.scratch = base + offset;
         }
     }

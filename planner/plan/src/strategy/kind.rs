@@ -62,6 +62,41 @@ impl Strategy {
         index.map_or("joint", |index| STRATEGIES[index])
     }
 
+    /// What it does, in a line.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Joint => {
+                "slices, residents, load times, addresses and algorithms searched together"
+            }
+            Self::Preload => "all weights stay in memory",
+            Self::Direct => "all weights stay in memory, by the algorithms that need the least",
+            Self::OnDemand => "each layer's weights are loaded when its turn comes",
+            Self::FlexNn(Parts { static_plan: true, preload: true }) => {
+                "FlexNN: slices loaded ahead, memory planned statically"
+            }
+            Self::FlexNn(Parts { static_plan: true, preload: false }) => {
+                "FlexNN without loading ahead"
+            }
+            Self::FlexNn(Parts { static_plan: false, preload: true }) => {
+                "FlexNN with memory given out while the network runs"
+            }
+            Self::FlexNn(Parts { static_plan: false, preload: false }) => "FlexNN without either",
+            Self::Demand(Demand { pipeline, least_delay }) => match (pipeline, least_delay) {
+                (Pipeline::Sequential, _) => "Demand Layering: read, copy and compute in turn",
+                (Pipeline::Synchronous, _) => "Demand Layering: stages advance together",
+                (Pipeline::Asynchronous, false) => "Demand Layering: stages advance by themselves",
+                (Pipeline::Asynchronous, true) => {
+                    "Demand Layering, asynchronous, with queues for the least delay"
+                }
+                (Pipeline::TwoStage, false) => "Demand Layering: read and compute, without copies",
+                (Pipeline::TwoStage, true) => {
+                    "Demand Layering, two stages, with queues for the least delay"
+                }
+            },
+            Self::SwapNet => "SwapNet: blocks of layers, two in memory",
+        }
+    }
+
     /// Whether it is for a board. Pipelines of two stages need a device that computes in the memory
     /// that is read into.
     pub fn serves(self, profile: &Profile) -> bool {
@@ -116,6 +151,8 @@ mod tests {
         for name in STRATEGIES {
             let strategy: Strategy = name.parse().unwrap();
             assert_eq!(strategy.name(), name);
+            let alike = Strategy::ALL.iter().filter(|one| one.about() == strategy.about());
+            assert_eq!(alike.count(), 1, "{name}");
             let Strategy::FlexNn(Parts { static_plan, preload }) = strategy else {
                 assert_eq!(matches!(strategy, Strategy::Demand(_)), name.starts_with("demand"));
                 assert_eq!(strategy.has_least_delay(), name.ends_with("-md"));

@@ -11,7 +11,7 @@ use super::{PackRequest, PlanError};
 use crate::simulate::Costs;
 use crate::steps::even;
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{INPUTS, OpKind, PAGE, Step};
+use eyelet::pack::{FAST, INPUTS, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::{Plan, step_weights};
 use eyelet_model::tables::Tables;
@@ -65,7 +65,8 @@ impl PlanError {
 /// A plan with everything after its tables so many bytes further up, in a larger budget.
 fn moved(network: &Network, plan: &Plan, bytes: u64, budget: u64) -> Plan {
     let mut plan = Plan { budget, arena_bytes: plan.arena_bytes + bytes, ..plan.clone() };
-    plan.places.iter_mut().for_each(|place| place.address += bytes);
+    let places = plan.places.iter_mut().filter(|place| place.address < FAST);
+    places.for_each(|place| place.address += bytes);
     let loads = plan.resident.iter_mut().chain(&mut plan.loads);
     loads.for_each(|load| load.address += bytes);
     for step in &mut plan.steps {
@@ -73,7 +74,7 @@ fn moved(network: &Network, plan: &Plan, bytes: u64, budget: u64) -> Plan {
         if !step_weights(network, step).is_empty() {
             step.weights += bytes;
         }
-        if step.scratch_bytes > 0 {
+        if step.scratch_bytes > 0 && step.scratch < FAST {
             step.scratch += bytes;
         }
     }

@@ -14,6 +14,7 @@ mod construction;
 pub mod demand;
 mod design;
 mod dynamic;
+mod fast;
 mod fit;
 mod flexnn;
 mod frugal;

@@ -32,7 +32,7 @@ impl Options {
     pub fn new(request: &Request<'_>, costs: &Costs) -> Self {
         let own = request.network.on_load.clone();
         let mut network = request.network.clone();
-        let bound = Bound::new(&network, request.profile);
+        let bound = Bound::new(&network, request.profile, request.threads);
         let mut layers = Vec::new();
         for layer in 0..own.len() {
             let mut found = Vec::new();

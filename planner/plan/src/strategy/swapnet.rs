@@ -17,7 +17,7 @@
 use super::builder::PlanBuilder;
 use super::design::Design;
 use super::place::{Loading, SlicedNetwork};
-use super::{PlanError, PlanResult, Request, staging};
+use super::{PlanError, PlanResult, Request, SLICE, refuse, staging};
 use crate::simulate::Costs;
 use crate::slice::{Cutting, Read, Slices};
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
@@ -47,19 +47,23 @@ pub fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
         return Ok(made(plan.expect("all weights fit from their least bytes on")));
     }
     let slices = uniform(Cutting::LAYERS).slices(request.network, &builder.activations);
+    if slices.reads.is_empty() {
+        let place = |budget| builder.place_surely(&all, budget);
+        return Err(refuse(request, all_bytes, SLICE, &place));
+    }
     // With a load for each layer, its tables are the largest.
     let frame = SlicedNetwork::new(builder, slices.clone()).frame(request);
     let layers = layers(request.network, &slices, &frame.steps, &builder.precomputed.costs);
     let chain = chain(request.network, &layers);
     let (first, last, pair) = chain.floor();
     let smallest = frame.arena_bytes + pair;
-    if chain.is_empty() || smallest > request.budget {
+    if smallest > request.budget {
         let bytes = |layer: &usize| chain.block(*layer..layer + 1).bytes;
         let largest = [first, last].into_iter().max_by_key(bytes).unwrap_or(0);
         return Err(PlanError::Budget {
             network: request.network.name.clone(),
             budget: request.budget,
-            smallest: if chain.is_empty() { all_bytes } else { smallest.min(all_bytes) },
+            smallest: smallest.min(all_bytes),
             layer: chain.names.get(largest).cloned().unwrap_or_default(),
             reason: "its weights and a neighbour's, next to all activations and scratch".to_owned(),
         });

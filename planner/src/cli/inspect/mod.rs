@@ -5,19 +5,20 @@ mod shape;
 use super::Error;
 use super::output::Output;
 use super::pack_file::PackFile;
+use super::set_file;
 use eyelet_planner::board::Device;
 use eyelet_planner::size;
 use serde::Serialize;
 use shape::ShapeReport;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Shows what is in a pack: its network, in each of its shapes, its plans, and how each plan uses its arena. Predicts
 /// how long its plans take on machines that were measured.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// The pack.
+    /// The pack, or a set in one file: then its tasks and each of its packs.
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
     /// Predicts its plans by these costs, too, as `eyelet profile` writes them; may be given several times.
@@ -48,12 +49,20 @@ struct Report {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let pack = PackFile::open(&args.pack)?;
-    let shapes = (0..pack.shapes.len()).map(|shape| ShapeReport::new(&args, &pack, shape));
+    if set_file::is_set_file(&args.pack) {
+        let of = |path: &Path, file| Ok(Report { file, ..report(&args, path)? });
+        return output.report(&set_file::Report::new(&args.pack, of)?);
+    }
+    output.report(&report(&args, &args.pack)?)
+}
+
+fn report(args: &Args, path: &Path) -> Result<Report, Error> {
+    let pack = PackFile::open(path)?;
+    let shapes = (0..pack.shapes.len()).map(|shape| ShapeReport::new(args, &pack, shape));
     let mut shapes = shapes.collect::<Result<Vec<_>, _>>()?;
     let one = shapes.pop_if(|shape| shape.is_only());
-    output.report(&Report {
-        file: args.pack.clone(),
+    Ok(Report {
+        file: path.to_owned(),
         file_bytes: pack.header.file_bytes,
         version: pack.header.version,
         isa: pack.isa.name(),

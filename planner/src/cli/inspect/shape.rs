@@ -3,13 +3,13 @@
 use super::Args;
 use crate::cli::Error;
 use crate::cli::forecast::Forecast;
-use crate::cli::output::{milliseconds, shape};
+use crate::cli::output::{is_zero, milliseconds, shape};
 use crate::cli::pack_file::{PackFile, planner_types, shape_of, strategy};
 use crate::cli::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Encoding, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor,
-    ring_bytes,
+    Encoding, FAST, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton,
+    Tensor, ring_bytes,
 };
 use eyelet_planner::board::Device;
 use eyelet_planner::plan::weight_buffer_bytes;
@@ -44,6 +44,9 @@ struct PlanReport {
     strategy: &'static str,
     budget_bytes: u64,
     arena_bytes: u64,
+    /// Bytes of fast memory, of a plan for a board that has it.
+    #[serde(skip_serializing_if = "is_zero")]
+    fast_bytes: u64,
     #[serde(flatten)]
     beside: Beside,
     threads: u32,
@@ -116,8 +119,9 @@ fn plan_report(
         strategy: strategy(entry),
         budget_bytes: entry.budget,
         arena_bytes: entry.arena_bytes,
+        fast_bytes: entry.fast_bytes(),
         beside: Beside::new(isa, entry.arena_bytes, plan.staging_bytes, skeleton.tensors, ports),
-        threads: entry.threads,
+        threads: entry.threads.into(),
         steps: plan.steps.len(),
         loads: plan.loads.len(),
         resident_loads: plan.resident.len(),
@@ -171,7 +175,8 @@ fn memory(skeleton: &Skeleton<'_>, plan: &PlanView<'_>, arena: u64, tables: u64)
     let mut hulls = [[0u64; 2]; LETTERS.len()];
     let mut cells = [[false; LETTERS.len()]; CELLS as usize];
     let mut mark = |kind: usize, start: u64, bytes: u64| {
-        if bytes == 0 {
+        // What lies in fast memory is not on the arena's map.
+        if bytes == 0 || start >= FAST {
             return;
         }
         let end = start + bytes;
@@ -336,6 +341,10 @@ impl ShapeReport {
         }
         for plan in self.plans.iter() {
             let budget = size::human(plan.budget_bytes);
+            if plan.fast_bytes > 0 {
+                let bytes = size::human(plan.fast_bytes);
+                writeln!(f, "{budget:>10} has {bytes} of buffers and scratch in fast memory")?;
+            }
             if let Some(bytes) = plan.in_place_bytes.map(size::human) {
                 writeln!(f, "{budget:>10} uses {bytes} of weights where they lie in the pack")?;
             }

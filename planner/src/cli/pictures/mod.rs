@@ -25,7 +25,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
     pub image: Option<PathBuf>,
     /// Runs each PNG and JPEG file of a folder, in the order of their names.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "speed"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "report", "speed"])]
     dir: Option<PathBuf>,
     /// How a picture becomes an input: imagenet, yolo, raw (pixels as they are), or a file with the keys fit, crop, scale,
     /// mean, std, order and pad. An input of integers always gets pixels.
@@ -206,6 +206,7 @@ impl<'a> Viewer<'a> {
     /// Reads a picture and fits it to the input.
     fn read(&self, path: &Path) -> Result<(RgbImage, Picture), Error> {
         let picture = picture::decode(path)?;
+        picture::check(path, picture.dimensions(), self.layout, &self.how)?;
         let fitted = picture::fit(&picture, self.layout, &self.how, self.floats);
         Ok((picture, fitted))
     }

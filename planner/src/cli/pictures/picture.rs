@@ -18,6 +18,12 @@ pub enum PictureError {
          or [1, height, width, 3], or one channel; give the input by --input"
     )]
     NoPicture { name: String, shape: Vec<usize> },
+    #[error(
+        "{} has {} x {} pixels, and fitted to the input of {} x {} it would be resized to {} x {}, which takes more than \
+         {MOST_PIXELS} pixels: cut it to about the input's shape", path.display(),
+        picture.0, picture.1, input.0, input.1, resized.0, resized.1
+    )]
+    TooLong { path: PathBuf, picture: (u32, u32), input: (u32, u32), resized: (u32, u32) },
     #[error("the network has {inputs} inputs, and --image gives one: give all by --input")]
     Inputs { inputs: usize },
 }
@@ -81,14 +87,39 @@ pub fn decode(path: &Path) -> Result<RgbImage, PictureError> {
     decoded.map(|found| found.to_rgb8()).map_err(|error| wrong(error.to_string()))
 }
 
+/// Pixels at most between a picture and an input: a GiB while it is resized.
+const MOST_PIXELS: u64 = 1 << 26;
+
+/// Refuses a picture that is fitted to an input by way of too many pixels, since it is far longer than wide.
+pub fn check(
+    path: &Path,
+    picture: (u32, u32),
+    layout: Layout,
+    how: &Preprocess,
+) -> Result<(), PictureError> {
+    let (_, resized) = resizing(picture, layout, how);
+    let pixels = |width: u32| u64::from(width) * u64::from(resized.1);
+    // Rows are resized after columns.
+    match pixels(picture.0).max(pixels(resized.0)) > MOST_PIXELS {
+        true => {
+            let input = (layout.width as u32, layout.height as u32);
+            Err(PictureError::TooLong { path: path.to_owned(), picture, input, resized })
+        }
+        false => Ok(()),
+    }
+}
+
 /// Fits a picture to an input. Without `scaled` its values are pixels.
 pub fn fit(picture: &RgbImage, layout: Layout, how: &Preprocess, scaled: bool) -> Picture {
     let (width, height) = (layout.width as u32, layout.height as u32);
-    let (fitted, placement) = match how.fit {
-        Fit::Stretch => stretched(picture, width, height),
-        Fit::Crop => cropped(picture, width, height, how.crop),
-        Fit::Letterbox => letterboxed(picture, width, height, how.pad),
+    let (scale, (wide, high)) = resizing(picture.dimensions(), layout, how);
+    let resized = imageops::resize(picture, wide.max(1), high.max(1), FilterType::Triangle);
+    let (fitted, offset) = match how.fit {
+        Fit::Stretch => (resized, [0.0; 2]),
+        Fit::Crop => cropped(&resized, width, height),
+        Fit::Letterbox => letterboxed(&resized, width, height, how.pad),
     };
+    let placement = Placement { scale, offset };
     let mut values = vec![0.0; layout.channels * layout.height * layout.width];
     for (column, row, pixel) in fitted.enumerate_pixels() {
         let value = |channel: usize| match scaled {
@@ -111,39 +142,43 @@ pub fn fit(picture: &RgbImage, layout: Layout, how: &Preprocess, scaled: bool) -
     Picture { values, placement }
 }
 
-fn resized(picture: &RgbImage, width: u32, height: u32) -> RgbImage {
-    imageops::resize(picture, width.max(1), height.max(1), FilterType::Triangle)
+/// What a picture is resized to, and by which factors, before its middle is cut out or bars are added.
+fn resizing(from: (u32, u32), layout: Layout, how: &Preprocess) -> ([f32; 2], (u32, u32)) {
+    let (width, height) = (layout.width as u32, layout.height as u32);
+    let (across, down) = (factor(width, from.0), factor(height, from.1));
+    let size = |from: u32, scale: f32| (from as f32 * scale).round() as u32;
+    match how.fit {
+        Fit::Stretch => ([across, down], (width, height)),
+        // The input is a part of the shorter side.
+        Fit::Crop => {
+            let scale = across.max(down) / how.crop;
+            ([scale; 2], (size(from.0, scale).max(width), size(from.1, scale).max(height)))
+        }
+        Fit::Letterbox => {
+            let scale = across.min(down);
+            let side = |from, most| size(from, scale).clamp(1, most);
+            ([scale; 2], (side(from.0, width), side(from.1, height)))
+        }
+    }
 }
 
 fn factor(to: u32, from: u32) -> f32 {
     to as f32 / from.max(1) as f32
 }
 
-fn stretched(picture: &RgbImage, width: u32, height: u32) -> (RgbImage, Placement) {
-    let scale = [factor(width, picture.width()), factor(height, picture.height())];
-    (resized(picture, width, height), Placement { scale, offset: [0.0; 2] })
-}
-
-/// Resizes so that the input is this part of the shorter side, and cuts out the middle.
-fn cropped(picture: &RgbImage, width: u32, height: u32, part: f32) -> (RgbImage, Placement) {
-    let scale = factor(width, picture.width()).max(factor(height, picture.height())) / part;
-    let size = |from: u32, least: u32| ((from as f32 * scale).round() as u32).max(least);
-    let large = resized(picture, size(picture.width(), width), size(picture.height(), height));
+/// The middle, and where the picture begins in it.
+fn cropped(large: &RgbImage, width: u32, height: u32) -> (RgbImage, [f32; 2]) {
     let (left, top) = ((large.width() - width) / 2, (large.height() - height) / 2);
-    let offset = [-(left as f32), -(top as f32)];
-    let middle = imageops::crop_imm(&large, left, top, width, height).to_image();
-    (middle, Placement { scale: [scale; 2], offset })
+    let middle = imageops::crop_imm(large, left, top, width, height).to_image();
+    (middle, [-(left as f32), -(top as f32)])
 }
 
-/// Resizes so that all of it fits, and adds bars.
-fn letterboxed(picture: &RgbImage, width: u32, height: u32, pad: u8) -> (RgbImage, Placement) {
-    let scale = factor(width, picture.width()).min(factor(height, picture.height()));
-    let size = |from: u32, most: u32| ((from as f32 * scale).round() as u32).clamp(1, most);
-    let small = resized(picture, size(picture.width(), width), size(picture.height(), height));
+/// All of it with bars, and where the picture begins in it.
+fn letterboxed(small: &RgbImage, width: u32, height: u32, pad: u8) -> (RgbImage, [f32; 2]) {
     let (left, top) = ((width - small.width()) / 2, (height - small.height()) / 2);
     let mut framed = RgbImage::from_pixel(width, height, image::Rgb([pad; 3]));
-    imageops::replace(&mut framed, &small, left.into(), top.into());
-    (framed, Placement { scale: [scale; 2], offset: [left as f32, top as f32] })
+    imageops::replace(&mut framed, small, left.into(), top.into());
+    (framed, [left as f32, top as f32])
 }
 
 #[cfg(test)]
@@ -211,6 +246,28 @@ mod tests {
                 assert_eq!(fit(&halves(width, height), layout, &how, true).values.len(), 7500);
             }
         }
+    }
+
+    #[test]
+    fn a_picture_that_is_far_too_long_is_refused() {
+        let layout = Layout::of("x", &[1, 3, 224, 224]).unwrap();
+        let found = |picture, fit, crop| {
+            let how = Preprocess { fit, crop, ..Preprocess::default() };
+            check(Path::new("long.png"), picture, layout, &how).map_err(|error| error.to_string())
+        };
+        for picture in [(20_000, 1), (1, 20_000)] {
+            let error = found(picture, Fit::Crop, 0.875).unwrap_err();
+            let (wide, high) = picture;
+            assert!(error.contains(&format!("long.png has {wide} x {high} pixels")), "{error}");
+            let resized = format!("resized to {} x {}", wide * 256, high * 256);
+            assert!(error.contains(&resized) && error.contains("224 x 224"), "{error}");
+            found(picture, Fit::Stretch, 1.0).unwrap();
+            found(picture, Fit::Letterbox, 1.0).unwrap();
+        }
+        // Columns are resized before rows.
+        assert!(found((100_000_000, 1), Fit::Stretch, 1.0).is_err());
+        assert!(found((3000, 2000), Fit::Crop, f32::MIN_POSITIVE).is_err());
+        found((12_000, 9000), Fit::Crop, 0.875).unwrap();
     }
 
     #[test]

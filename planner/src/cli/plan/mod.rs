@@ -2,21 +2,30 @@
 
 mod pack;
 mod packed;
+mod recurrent;
+pub mod strategies;
 
-pub use pack::{least, lower, pack};
+pub use pack::{forget, least, lower, pack, whole_budget};
+pub use recurrent::Forms;
 
 use super::boards::Boards;
+use super::budgets::{POINTS, Word};
+use super::error::{PlanningError, ShapesError};
 use super::model::Reading;
 use super::output::Output;
-use super::target::Target;
-use super::{Error, lacks, report};
+use super::target::{Costs, Target};
+use super::{Error, lacks, misused, report};
+use clap::error::ErrorKind;
 use eyelet::pack::Encoding;
+use eyelet_planner::graph::Graph;
+use eyelet_planner::open::open;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
 use eyelet_tasks::set::units::time_ns;
 use pack::{least_of_all, to_ms};
 use std::path::PathBuf;
 use std::time::Instant;
+use strategies::{Strategies, Wanted};
 
 /// Plans a model (ONNX, Darknet) into a pack, for one or several budgets of memory.
 ///
@@ -29,14 +38,15 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// The model: ONNX, or a Darknet .cfg. It comes before the budgets.
-    #[arg(value_name = "MODEL", required_unless_present = "board")]
+    /// The model: ONNX, or a Darknet .cfg.
+    #[arg(value_name = "MODEL")]
     model: Option<PathBuf>,
-    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans [default: what the board's
-    /// description gives a network, if it says so].
-    #[arg(long, value_name = "SIZE", num_args = 1..,
-        value_parser = size::parse, allow_negative_numbers = true)]
-    budget: Vec<u64>,
+    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans, as in 12MiB,24MiB. A range such as
+    /// 8MiB..64MiB stands for 4 of them, evenly spaced by their ratio [default: what the board's description gives a
+    /// network, if it says so].
+    #[arg(long, alias = "budgets", value_name = "SIZE", num_args = 1..,
+        value_parser = Word::parse, allow_negative_numbers = true)]
+    budget: Vec<Word>,
     /// Says the smallest budget that can be met, and which layer sets it. A pack for it is written if
     /// there is an output.
     #[arg(long, conflicts_with = "budget")]
@@ -47,9 +57,9 @@ pub struct Args {
     target: Target,
     /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
     /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md,
-    /// or blocks of layers: swapnet.
-    #[arg(long, value_name = "NAME", default_value_t)]
-    strategy: Strategy,
+    /// or blocks of layers: swapnet. `--strategy list` says what each does.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = Wanted::parse)]
+    strategy: Wanted,
     /// For flexnn: a load waits for the step that needs it to be next.
     #[arg(long)]
     no_preload: bool,
@@ -94,18 +104,29 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     if args.target.lists_boards() {
         return output.report(&Boards::known()?);
     }
-    let model = args.model.ok_or_else(|| lacks("plan", "<MODEL>"))?;
+    let Wanted::This(strategy) = args.strategy else {
+        return output.report(&Strategies::known());
+    };
+    let (model, budgets) = words(args.model, args.budget)?;
     let mut budgets = match args.min_budget {
         true => Vec::new(),
-        false => args.target.budgets(args.budget)?,
+        false => args.target.budgets(budgets)?,
     };
     if budgets.is_empty() && !args.min_budget {
+        // A path that leads nowhere is the first thing to mend.
+        open(&model).map_err(|source| Error::Read { path: model, source })?;
         return Err(lacks("plan", "--budget <SIZE>..."));
     }
     budgets.sort_unstable();
     budgets.dedup();
-    let (profile, threads) = args.target.choose()?;
-    let strategy = without(args.strategy, args.no_preload, args.dynamic)?;
+    let path = match args.min_budget {
+        true => args.output,
+        false => Some(args.output.unwrap_or_else(|| model.with_extension("pack"))),
+    };
+    let files = args.reading.files(args.target.files().reads_model(&model));
+    files.writes("-o", &path).writes("--report", &args.report).check()?;
+    let Costs { profile, threads, origin } = args.target.choose(path.as_deref(), output)?;
+    let strategy = without(strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights, longest_ns) = (args.effort, args.weights, args.longest_step);
     let delta = delta(args.delta, strategy)?;
@@ -120,20 +141,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         delta,
         longest_ns,
     };
-
-    let path = match args.min_budget {
-        true => args.output,
-        false => Some(args.output.unwrap_or_else(|| model.with_extension("pack"))),
-    };
-    let files = args.reading.files(args.target.files().reads_model(&model));
-    files.writes("-o", &path).writes("--report", &args.report).check()?;
-
     let start = Instant::now();
     let shapes = args.reading.import_shapes(&model)?;
     if args.report.is_some() && shapes.len() > 1 {
-        return Err(Error::OneShape { what: "--report", shapes: shapes.len() });
+        return Err(ShapesError::OneShape { what: "--report", shapes: shapes.len() }.into());
     }
     let import_time = start.elapsed();
+    let shapes = recurrent::fitting(&request, &model, &shapes)?;
     let least = match args.min_budget {
         true => Some(least_of_all(&request, &model, &shapes)?),
         false => None,
@@ -148,13 +162,55 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     let mut packed = pack(&request, &model, &shapes, &path, output)?;
     packed.import_ms = to_ms(import_time);
-    packed.notes = shapes.into_iter().flat_map(|(_, graph)| graph.notes).collect();
-    packed.notes.dedup();
+    packed.notes = notes(shapes.into_iter().map(|(_, graph)| graph), args.weights);
+    packed.costs = Some(origin);
     if let Some(file) = &args.report {
         report::write(file, &path, &request, output)?;
     }
+    packed.report = args.report;
     packed.least = least;
     output.report(&packed)
+}
+
+/// The model and the budgets. A word after `--budget` that is no size is the model, if no other is.
+fn words(model: Option<PathBuf>, words: Vec<Word>) -> Result<(PathBuf, Vec<u64>), Error> {
+    let (mut budgets, mut paths) = (Vec::new(), Vec::new());
+    for word in words {
+        match word {
+            Word::Budgets(given) => budgets.extend(given.list(POINTS)),
+            Word::Path(path) => paths.push(path),
+        }
+    }
+    match (model, &paths[..]) {
+        (Some(model), []) => Ok((model, budgets)),
+        (None, [model]) => Ok((model.into(), budgets)),
+        (None, []) => Err(lacks("plan", "<MODEL>")),
+        (_, [.., word]) => {
+            let wrong = size::parse(word).err().unwrap_or_default();
+            Err(misused(
+                "plan",
+                ErrorKind::ValueValidation,
+                &format!("invalid value '{word}' for '--budget <SIZE>...': {wrong}"),
+            ))
+        }
+    }
+}
+
+/// What the owner of a model should know.
+fn notes(graphs: impl Iterator<Item = Graph>, weights: Encoding) -> Vec<String> {
+    let mut notes = Vec::new();
+    for graph in graphs {
+        let stored = graph.weights_stored_as();
+        if let (Encoding::F32, Some(Encoding::F16 | Encoding::Bf16)) = (weights, stored) {
+            let name = stored.map_or("", Encoding::name);
+            notes.push(format!(
+                "the model's weights are {name}: with --weights {name} they lose nothing and take half the bytes"
+            ));
+        }
+        notes.extend(graph.notes);
+    }
+    notes.dedup();
+    notes
 }
 
 /// A strategy without some of its parts.
@@ -167,7 +223,8 @@ fn without(strategy: Strategy, no_preload: bool, dynamic: bool) -> Result<Strate
         (_, false, false) => Ok(strategy),
         (_, dynamic, _) => {
             let option = if dynamic { "--dynamic" } else { "--no-preload" };
-            Err(Error::NotOfStrategy { option, of: "flexnn", strategy: strategy.name() })
+            Err(PlanningError::NotOfStrategy { option, of: "flexnn", strategy: strategy.name() }
+                .into())
         }
     }
 }
@@ -179,7 +236,7 @@ fn delta(asked: Option<u64>, strategy: Strategy) -> Result<u64, Error> {
         Some(delta) if strategy.has_least_delay() => Ok(delta),
         Some(_) => {
             let (of, strategy) = ("demand-async-md", strategy.name());
-            Err(Error::NotOfStrategy { option: "--delta", of, strategy })
+            Err(PlanningError::NotOfStrategy { option: "--delta", of, strategy }.into())
         }
     }
 }

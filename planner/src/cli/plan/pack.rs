@@ -2,6 +2,7 @@
 
 use super::packed::{Least, Packed, Planned};
 use crate::cli::Error;
+use crate::cli::error::PlanningError;
 use crate::cli::output::{Output, milliseconds};
 use crate::cli::pack_file::PackFile;
 use crate::cli::progress::Progress;
@@ -32,6 +33,12 @@ use std::time::{Duration, Instant};
 
 /// Names and graphs of the shapes of a pack. One alone has no name.
 type Shapes<'a> = &'a [(String, Graph)];
+
+/// A budget that holds all weights of a model: padded to panels and pages, with activations and tables. It is more than enough.
+pub fn whole_budget(graph: &Graph) -> u64 {
+    let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
+    constants.map(|data| 4 * data.len() as u64).sum::<u64>() * 5 / 4 + (64 << 20)
+}
 
 /// The smallest budget that can be met in all shapes.
 pub(super) fn least_of_all(
@@ -70,16 +77,19 @@ pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least
 /// A graph's network, with weights as the model has them.
 fn lowered(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
     let lowered = passes::lower(graph, request.profile.isa);
-    lowered.map_err(|source| Error::Pass { path: model.to_owned(), source })
+    Ok(lowered.map_err(|source| PlanningError::Pass { path: model.to_owned(), source })?)
 }
 
 /// A graph's network, with a name and the encoding of its weights.
 pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
     if request.weights == Encoding::I8 && request.profile.isa == Isa::Cuda {
-        return Err(Error::EightBitsOnGpu);
+        return Err(PlanningError::EightBitsOnGpu.into());
     }
     let mut network = lowered(request, model, graph)?;
-    if network.name.is_empty() {
+    // What exporters write in place of a name says nothing.
+    if ["", "main_graph", "torch_jit", "torch-jit-export", "graph", "main"]
+        .contains(&&*network.name)
+    {
         network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
     weights::encode(&mut network, request.weights);
@@ -103,6 +113,7 @@ pub fn pack(
         return Err(WriteError::Plans(shapes.len() * request.budgets.len()).into());
     }
     let mut planned = Vec::new();
+    let progress = Progress::elapsed(output, "searching plans");
     let mut shared = SharedWeights::default();
     for (name, graph) in shapes {
         let shape = PlannedShape::new(request, model, (name, graph), shapes.len(), &shared);
@@ -122,6 +133,7 @@ pub fn pack(
         algorithms.windows(2).all(|two| two[0] == two[1])
     });
     report.planning_ms = to_ms(start.elapsed());
+    drop(progress);
 
     let start = Instant::now();
     let progress = Progress::bytes(output, "writing weights", weights_bytes);
@@ -214,7 +226,7 @@ fn prove(
     let budget = plan.budget;
     let start = Instant::now();
     let proof = check(network, plan, weights_bytes)
-        .map_err(|violations| Error::Planned { budget, violations })?;
+        .map_err(|violations| PlanningError::Broken { budget, violations })?;
     let checked = start.elapsed();
     let start = Instant::now();
     let timeline = simulate(network, plan, &request.profile, request.threads);
@@ -229,6 +241,7 @@ fn prove(
         longest_step_layer: longest_layer.cloned().unwrap_or_default(),
         budget_bytes: budget,
         arena_bytes: plan.arena_bytes,
+        fast_bytes: plan.fast_bytes,
         beside: Beside::of(network, plan),
         tables_bytes: plan.tables,
         peak_activation_bytes: proof.peak_activation_bytes,
@@ -269,7 +282,7 @@ fn of_their_own(steps: &[Step]) -> BTreeSet<(u32, u32)> {
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
 /// there is memory nobody asked for. Where that fails the pack is as good.
-fn forget(path: &Path) {
+pub fn forget(path: &Path) {
     if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
         let _ = PageCache::open(&path).and_then(|cache| cache.forget());
     }

@@ -1,10 +1,13 @@
 //! What `eyelet plan` says: of the pack, of each of its plans, and of the smallest budget.
 
-use crate::cli::output::shape;
-use crate::cli::target::Beside;
+use crate::cli::output::{is_zero, shape};
+use crate::cli::pin::listed;
+use crate::cli::table::Table;
+use crate::cli::target::{Beside, Origin};
 use eyelet::pack::{Encoding, Layer, OpKind};
 use eyelet_planner::board::Device;
 use eyelet_planner::network::Network;
+use eyelet_planner::profile::Placement;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PackRequest;
 use serde::Serialize;
@@ -24,6 +27,9 @@ pub struct Packed {
     pub(super) estimated: bool,
     pub(super) strategy: &'static str,
     pub(super) threads: u32,
+    /// Which cores compute, and which loads, where the board has two kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cores: Option<Placement>,
     pub(super) exact: bool,
     /// Whether a longest step was asked for.
     #[serde(skip)]
@@ -50,6 +56,12 @@ pub struct Packed {
     pub(super) shapes: Vec<Shape>,
     /// What is computed otherwise than the model says.
     pub(super) notes: Vec<String>,
+    /// Where the costs are from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) costs: Option<Origin>,
+    /// The page that shows the plans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) report: Option<PathBuf>,
     pub plans: Vec<Planned>,
     pub(super) import_ms: f64,
     /// Everything between reading the model and writing the pack: passes, plans, checks, predictions.
@@ -85,8 +97,8 @@ impl fmt::Display for Least {
         let bytes = size::exact(*min_budget_bytes);
         writeln!(
             f,
-            "{network}: the smallest feasible budget is {bytes} ({strategy}, up to {threads} threads), set by \
-             layer `{layer}` ({reason})"
+            "{network}: the smallest feasible budget is {bytes} ({strategy}, {}), set by layer `{layer}` ({reason})",
+            up_to(*threads)
         )
     }
 }
@@ -116,6 +128,9 @@ pub struct Planned {
     pub(super) shape: Option<String>,
     pub budget_bytes: u64,
     pub arena_bytes: u64,
+    /// Bytes of fast memory, on a board that has it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) fast_bytes: u64,
     #[serde(flatten)]
     pub(super) beside: Beside,
     pub(super) tables_bytes: u64,
@@ -172,6 +187,7 @@ impl Packed {
             estimated: request.profile.estimated,
             strategy: request.strategy.name(),
             threads: request.threads,
+            cores: request.profile.cores.as_ref().map(|cores| cores.placement(request.threads)),
             exact: request.exact,
             bounded: request.longest_ns.is_some(),
             layers: network.layers.len(),
@@ -189,6 +205,8 @@ impl Packed {
             outputs: ports(&network.outputs),
             shapes: Vec::new(),
             notes: Vec::new(),
+            costs: None,
+            report: None,
             plans: Vec::new(),
             import_ms: 0.0,
             planning_ms: 0.0,
@@ -197,6 +215,22 @@ impl Packed {
             least: None,
             rounding_ms: 0.0,
         }
+    }
+}
+
+/// Threads that a plan has scratch for.
+fn up_to(threads: u32) -> String {
+    match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("up to {threads} threads"),
+    }
+}
+
+/// How far a latency is above the bound: as a share, or how many times it is.
+fn above(percent: f64) -> String {
+    match percent {
+        0.0..100.0 => format!("{percent:.1} %"),
+        _ => format!("{:.1} times", 1.0 + percent / 100.0),
     }
 }
 
@@ -251,7 +285,7 @@ impl Packed {
     fn network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {}, {} layers ({}), {} of weights ({}), for {} with up to {} threads ({})",
+            "{}: {}, {} layers ({}), {} of weights ({}), for {} with {} ({})",
             self.file.display(),
             self.network,
             self.layers,
@@ -259,9 +293,12 @@ impl Packed {
             size::human(self.weights_bytes),
             self.weights,
             self.isa,
-            self.threads,
+            up_to(self.threads),
             self.board
         )?;
+        if let Some(Placement { compute_cores, loader_core, .. }) = &self.cores {
+            writeln!(f, "{}", listed(compute_cores, Some(*loader_core)))?;
+        }
         let list = |f: &mut fmt::Formatter<'_>, inputs: &[Port], outputs: &[Port]| {
             for (what, ports) in [("input", inputs), ("output", outputs)] {
                 for port in ports {
@@ -289,46 +326,39 @@ impl Packed {
 
     /// A line for each plan.
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widest = self.shapes.iter().map(|shape| shape.name.chars().count() + 1).max();
-        let width = widest.unwrap_or(0);
-        writeln!(
-            f,
-            "\n{:<width$}{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
-            "",
+        let shapes = !self.shapes.is_empty();
+        let headers = [
             "budget",
             "arena",
-            "resident",
+            "resident weights",
             "read each time",
-            "steps",
-            "loads",
-            "transformed",
-            "first time",
-            "predicted",
-            "of that wait",
-            "lower bound",
-            "gap"
-        )?;
+            "first (ms)",
+            "predicted (ms)",
+            "of that waiting",
+            "bound by costs",
+            "above bound",
+        ];
+        let shape = shapes.then_some("shape");
+        let mut table = Table::new(1 + usize::from(shapes), shape.into_iter().chain(headers));
+        if shapes {
+            table = table.names();
+        }
         for plan in &self.plans {
-            writeln!(
-                f,
-                "{:<width$}{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
-                 {:>9.2} ms {:>5.1} %",
-                plan.shape.as_deref().unwrap_or(""),
+            let cells = [
                 size::human(plan.budget_bytes),
                 size::human(plan.arena_bytes),
                 size::human(plan.resident_bytes),
                 size::human(plan.bytes_read_per_inference),
-                plan.steps,
-                plan.loads,
-                plan.transformed_layers,
-                plan.predicted_first_ms,
-                plan.predicted_ms,
-                plan.predicted_stall_ms,
-                plan.lower_bound_ms,
-                plan.gap_percent
-            )?;
+                format!("{:.2}", plan.predicted_first_ms),
+                format!("{:.2}", plan.predicted_ms),
+                format!("{:.2}", plan.predicted_stall_ms),
+                format!("{:.2}", plan.lower_bound_ms),
+                above(plan.gap_percent),
+            ];
+            let shape = shapes.then(|| plan.shape.clone().unwrap_or_default());
+            table.row(shape.into_iter().chain(cells));
         }
-        Ok(())
+        write!(f, "\n{table}")
     }
 
     /// What users should know of these plans.
@@ -389,12 +419,11 @@ impl Packed {
                 self.denormal_weights
             )?;
         }
-        if self.estimated {
-            writeln!(
-                f,
-                "(predicted from estimated costs of {}; `eyelet profile` measures those of this machine)",
-                self.board
-            )?;
+        if let Some(origin) = &self.costs {
+            writeln!(f, "({origin})")?;
+        }
+        if let Some(path) = &self.report {
+            writeln!(f, "wrote {}", path.display())?;
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 
 use super::super::describe;
 use super::super::output::milliseconds;
-use eyelet::pack::{NONE, PAGE, Region};
+use super::graph;
+use eyelet::pack::{FAST, NONE, PAGE, Region};
 use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
@@ -39,6 +40,8 @@ struct Layers {
     names: Vec<String>,
     operators: Vec<String>,
     bytes: Vec<u64>,
+    /// Those that each reads from.
+    sources: Vec<Vec<u32>>,
 }
 
 impl Data {
@@ -58,6 +61,7 @@ impl Data {
                 names: network.names.clone(),
                 operators: all.map(|l| describe::operator(network, l)).collect(),
                 bytes: network.layers.iter().map(bytes).collect(),
+                sources: graph::sources(network),
             },
             curve,
             plans: Vec::new(),
@@ -128,9 +132,26 @@ impl Curve {
     }
 }
 
+/// What was measured of a plan, in milliseconds of an inference.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    pub runs: u32,
+    /// The median, the least and the most.
+    pub latency_ms: f64,
+    pub least_ms: f64,
+    pub most_ms: f64,
+    pub compute_ms: f64,
+    pub stall_ms: f64,
+    /// Of each layer.
+    pub layer_compute_ms: Vec<f64>,
+    pub layer_stall_ms: Vec<f64>,
+}
+
 /// A plan and its predicted steady inference.
 #[derive(Debug, Serialize)]
 pub struct Plan {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
     budget: u64,
     arena: u64,
     tables: u64,
@@ -229,6 +250,7 @@ impl Plan {
             (of_step(*first)..=of_step(*last)).for_each(|layer| layer_loads[layer] += 1);
         }
         Self {
+            measured: None,
             budget: plan.budget,
             arena: plan.arena_bytes,
             tables: plan.tables,
@@ -313,6 +335,8 @@ impl Steps {
             layer - std::mem::replace(&mut before, layer)
         };
         let steps = || plan.steps.iter();
+        let in_arena =
+            |step: &eyelet::pack::Step| if step.scratch < FAST { step.scratch_bytes } else { 0 };
         Self {
             layer: steps().map(layer).collect(),
             wait,
@@ -321,8 +345,9 @@ impl Steps {
             count: steps().map(|step| step.count).collect(),
             row: steps().map(|step| step.row).collect(),
             rows: steps().map(|step| step.rows).collect(),
-            scratch: steps().map(|step| step.scratch).collect(),
-            scratch_bytes: steps().map(|step| step.scratch_bytes).collect(),
+            // The page shows the arena, and no fast memory.
+            scratch: steps().map(|step| step.scratch % FAST).collect(),
+            scratch_bytes: steps().map(in_arena).collect(),
         }
     }
 }
@@ -384,8 +409,10 @@ impl Buffers {
         let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
         let sizes = buffer_sizes(network, &rings);
         let mut all = Self::default();
-        for (buffer, life) in lives.iter().enumerate() {
-            if let Some(Life(first, last, layer)) = *life {
+        // The page shows the arena.
+        let in_arena = |buffer: &usize| plan.places[*buffer].address < FAST;
+        for buffer in (0..lives.len()).filter(in_arena) {
+            if let Some(Life(first, last, layer)) = lives[buffer] {
                 all.address.push(plan.places[buffer].address);
                 all.bytes.push(sizes[buffer]);
                 all.lines.push(rings[buffer]);

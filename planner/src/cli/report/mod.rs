@@ -1,49 +1,95 @@
-//! `eyelet plan --report`: a pack's plans as one page that needs nothing else.
+//! `eyelet plan --report`: a pack's plans as one page that needs nothing else. `eyelet run --report` has what was measured next to
+//! what was predicted.
 //!
-//! The page (`page.html`, `page.css`, `page.js`) is the same for every pack; what it draws stands in it as JSON.
+//! The page (folder `page/`) is the same for every pack; what it draws stands in it as JSON.
 //! Everything is recovered from the pack, so that it shows what will run, and predicted anew.
 
 mod data;
+mod graph;
 
 use super::Error;
 use super::output::Output;
 use super::pack_file::{PackFile, planner_types};
 use super::progress::Progress;
 use data::{Curve, Data};
+use eyelet::pack::PlanEntry;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
 use eyelet_planner::strategy::{PackRequest, Request};
 use std::io::Write;
 use std::path::Path;
 
-const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+pub use data::Measured;
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+/// One function's body, in the order of what uses what.
+const SCRIPT: &str = concat!(
+    include_str!("page/words.js"),
+    include_str!("page/plan.js"),
+    include_str!("page/map.js"),
+    include_str!("page/graph.js"),
+    include_str!("page/curve.js"),
+    include_str!("page/layers.js"),
+    include_str!("page/choices.js"),
+);
 
 /// Where the parts go, in the order in which they stand in the page.
 const MARKS: [&str; 3] = ["/*style*/", "/*data*/", "/*script*/"];
 
+/// What plans are predicted with.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    pub profile: &'a Profile,
+    pub threads: u32,
+    pub exact: bool,
+}
+
 /// Writes the page of a pack that was made for a request.
 pub fn write(file: &Path, pack: &Path, wanted: &PackRequest, output: Output) -> Result<(), Error> {
     let found = PackFile::open(pack)?;
+    let PackRequest { profile, threads, exact, .. } = wanted;
+    let by = By { profile, threads: *threads, exact: *exact };
+    draw(file, &found, &found.entries, by, None, output)
+}
+
+/// Writes the page of some plans of a pack, the first with what was measured of it.
+pub fn draw(
+    file: &Path,
+    found: &PackFile,
+    entries: &[PlanEntry],
+    by: By<'_>,
+    measured: Option<Measured>,
+    output: Output,
+) -> Result<(), Error> {
     let mut plans: Vec<(Network, Plan)> = Vec::new();
-    for entry in &found.entries {
+    for entry in entries {
         let proven = found.prove(entry)?;
-        plans.push(planner_types(&found, &proven, entry)?);
+        plans.push(planner_types(found, &proven, entry)?);
     }
     let Some((network, first)) = plans.first() else {
         return Err(Error::Internal("the pack has no plans".to_owned()));
     };
     let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
-    let of = wanted.of(network, found.header.weights_bytes, first.budget);
-    let request = Request { threads: first.threads, ..of };
+    let request = Request {
+        network,
+        weights_bytes: found.header.weights_bytes,
+        budget: first.budget,
+        threads: first.threads.min(by.threads),
+        profile: by.profile,
+        exact: by.exact,
+    };
     let curve = Curve::new(&request, &plans, |done| progress.set(done as u64));
     drop(progress);
     let mut data = Data::new(&request, first, curve);
     for (network, plan) in &plans {
         data.plans
             .push(data::Plan::new(&Request { network, budget: plan.budget, ..request }, plan));
+    }
+    if let Some(plan) = data.plans.first_mut() {
+        plan.measured = measured;
     }
     let json = serde_json::to_string(&data)
         .map_err(|error| Error::Internal(format!("the report as JSON: {error}")))?;

@@ -1,16 +1,21 @@
 //! `eyelet run --budgets`: one process, whose budget changes between inferences.
 
+use super::super::error::RunError;
 use super::cache::Cache;
 use super::device::{Device as Computes, Gpu, with_gpu};
+use super::fast::{self, FastMemory};
 use super::input::Input;
 use super::report::{Spread, known, of_shape};
-use super::session::digest_of;
+use super::times::digest_of;
 use super::{Chosen, Output, choose, process};
 use crate::cli::Error;
+use crate::cli::budgets::{Budgets as Written, POINTS};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::strategy;
+use crate::cli::pin::listed;
 use crate::cli::progress::Progress;
-use eyelet::arena::{MappedArena, Pages, give_back_code};
+use crate::cli::table::Table;
+use eyelet::arena::{MappedArena, Pages, Regions, give_back_code};
 use eyelet::device::threads::available_cores;
 use eyelet::device::workers::Pool;
 use eyelet::device::{Accelerator, Device};
@@ -20,26 +25,39 @@ use eyelet_planner::cores::Cores;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Options for changing budgets.
 #[derive(Debug, clap::Args)]
 pub struct Budgets {
     /// Runs with each of these budgets in turn, in one process: for each the largest plan whose arena fits into it,
-    /// without opening the pack again. Tells what each change takes.
+    /// without opening the pack again. Tells what each change takes. A range stands for 4 budgets, as in `eyelet plan`.
     #[arg(
         long = "budgets",
         value_name = "SIZE,…",
         allow_negative_numbers = true,
-        value_parser = size::parse,
-        value_delimiter = ',',
-        conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace", "speed"],
+        value_parser = Written::parse,
+        group = "sizes",
+        conflicts_with_all = ["runs", "warmup", "layers", "output", "trace", "report", "speed", "lock"],
     )]
-    pub list: Vec<u64>,
-    /// Inferences with each of the budgets.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "list")]
-    pub runs_each: u32,
+    pub list: Vec<Written>,
+    /// Inferences with each of the budgets [default: 8].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "sizes")]
+    pub runs_each: Option<u32>,
+}
+
+impl Budgets {
+    /// Inferences with each.
+    fn runs_each(&self) -> u32 {
+        self.runs_each.unwrap_or(8)
+    }
+
+    /// In the order in which they are written.
+    pub fn sizes(&self) -> Vec<u64> {
+        self.list.iter().flat_map(|budgets| budgets.list(POINTS)).collect()
+    }
 }
 
 /// What is printed.
@@ -62,6 +80,14 @@ struct Report {
     runs_each: u32,
     open_ms: f64,
     phases: Vec<Phase>,
+    /// The cores of the threads that computed, and the loader's, where a board names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute_cores: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loader_core: Option<usize>,
+    /// What the owner of the pack should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     peak_rss_bytes: Option<u64>,
 }
 
@@ -77,10 +103,12 @@ struct Phase {
     rss_bytes: Option<u64>,
     /// Given back to the system after the change. A GPU's memory stays what it is.
     given_back_bytes: u64,
-    /// Taken from the system before the change.
+    giving_back_ms: f64,
+    /// Taken from the system before the change, by a thread of its own.
     taken_bytes: u64,
-    /// What the system took for these.
-    memory_ms: f64,
+    taking_ms: f64,
+    /// Inferences of the old plan that were begun meanwhile.
+    inferences_meanwhile: u32,
     /// From the last input written to the outputs there.
     latency_ms: Spread,
     /// Of the first inference after the change.
@@ -131,23 +159,29 @@ pub fn run(
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
     // The arena is that of the largest plan; each smaller one leaves its end unused.
-    let most = args.budgets.list.iter().copied().max();
+    let budgets = args.budgets.sizes();
+    let most = budgets.iter().copied().max();
     let Chosen { entry: largest, header, shape } = choose(path, storage, most, &args.dims)?;
     let threads = match computes {
-        Computes::Cpu => {
-            args.threads.unwrap_or_else(|| largest.threads.min(available_cores() as u32)).max(1)
-        }
+        Computes::Cpu => args
+            .inference
+            .threads
+            .unwrap_or_else(|| u32::from(largest.threads).min(available_cores() as u32))
+            .max(1),
         Computes::Cuda(_) => 1,
     };
-    let budget = args.budgets.list.first().copied().unwrap_or(u64::MAX);
+    let budget = budgets.first().copied().unwrap_or(u64::MAX);
     let options = args.options(threads, budget, largest.shape);
     let mut report = match computes {
         Computes::Cpu => {
             give_back_code();
-            let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
+            let mut arena = MappedArena::with(largest.arena_bytes as usize, args.inference.map())?;
             let (mut memory, pages) = arena.memory_and_pages();
+            let mut fast = FastMemory::new(largest.fast_bytes())?;
+            let mut fast = fast.memory();
             let start = Instant::now();
-            let instance = Instance::open(storage, memory.as_mut_slice(), options);
+            let regions = Regions { arena: memory.as_mut_slice(), fast: fast::bytes(&mut fast) };
+            let instance = Instance::open_in(storage, regions, options);
             let instance = instance.map_err(wrong)?;
             phases(args, output, options, (instance, start), (storage, cache), Room::Pages(&pages))?
         }
@@ -195,6 +229,7 @@ fn phases(
     room: Room<'_, '_>,
 ) -> Result<Report, Error> {
     let threads = options.threads;
+    let budgets = args.budgets.sizes();
     let skeleton = *instance.skeleton();
     let inputs =
         Input::all(&args.inputs, skeleton.inputs, |port| skeleton.text(port.name).to_owned())?;
@@ -203,29 +238,35 @@ fn phases(
         shape: None,
         gpu: None,
         threads,
-        io: args.io.name(),
-        slow_to_board: args.slow_to_board.clone(),
+        io: args.inference.io.name(),
+        slow_to_board: args.inference.slow_to_board.clone(),
         depth: matches!(room, Room::Pages(_)).then(|| args.under_way(storage)),
         verify: options.verify,
-        runs_each: args.budgets.runs_each,
+        runs_each: args.budgets.runs_each(),
         open_ms: milliseconds(start.elapsed().as_nanos() as u64),
-        phases: Vec::with_capacity(args.budgets.list.len()),
+        phases: Vec::with_capacity(budgets.len()),
+        compute_cores: None,
+        loader_core: None,
+        notes: Vec::new(),
         peak_rss_bytes: None,
     };
-    let apart = match room {
-        Room::Pages(_) => args.cores(storage, threads),
-        Room::Bytes(_) => Cores::default(),
+    let (apart, note) = match room {
+        Room::Pages(_) => args.cores(storage, threads, true)?,
+        Room::Bytes(_) => (Cores::default(), None),
     };
+    report.compute_cores = apart.of_workers().map(<[usize]>::to_vec);
+    report.loader_core = apart.reading.filter(|_| report.compute_cores.is_some());
+    report.notes.extend(note);
     // Workers inherit where they may run; the loader counts the cores of the thread that starts it.
     apart.compute();
     // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
-    pool.scope(threads as usize, None, |workers| {
+    pool.scope(threads as usize, apart.of_workers(), |workers| {
         apart.free();
         instance.with_loader_on(apart.reading, storage, |model| {
             apart.compute();
-            let progress = Progress::count(output, "running", args.budgets.list.len() as u64);
-            for &budget in &args.budgets.list {
+            let progress = Progress::count(output, "running", budgets.len() as u64);
+            for &budget in &budgets {
                 report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
                 if report.phases.len() == 1 {
                     cache.prove(&args.pack)?;
@@ -239,6 +280,55 @@ fn phases(
     Ok(report)
 }
 
+/// What was taken from the system.
+#[derive(Default)]
+struct Taken {
+    bytes: u64,
+    time: Duration,
+    inferences: u32,
+}
+
+/// Has a thread take what was given back of a part of the arena, while inferences of the old plan go on. A system that
+/// cannot do that takes nothing: pages come when they are touched.
+fn take(
+    (model, device): (&mut Model<'_, '_, impl Feed>, &dyn Device),
+    args: &super::Args,
+    inputs: &[Input],
+    pages: &Pages<'_>,
+    part: Range<u64>,
+) -> Result<Taken, Error> {
+    std::thread::scope(|scope| {
+        let taking = scope.spawn(|| {
+            let start = Instant::now();
+            (pages.take(part).unwrap_or(0), start.elapsed())
+        });
+        let mut inferences = 0;
+        while !taking.is_finished() {
+            inferences += 1;
+            infer(model, device, args, inputs, inferences)?;
+        }
+        let (bytes, time) = taking.join().unwrap_or_default();
+        Ok(Taken { bytes, time, inferences })
+    })
+}
+
+/// One inference, and how long it took.
+fn infer(
+    model: &mut Model<'_, '_, impl Feed>,
+    device: &dyn Device,
+    args: &super::Args,
+    inputs: &[Input],
+    number: u32,
+) -> Result<u64, Error> {
+    for (index, input) in inputs.iter().enumerate() {
+        input.write(model, index)?;
+    }
+    let start = Instant::now();
+    let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
+    model.infer(device).map_err(failed)?;
+    Ok(start.elapsed().as_nanos() as u64)
+}
+
 /// Changes to a budget and runs its inferences.
 fn phase(
     model: &mut Model<'_, '_, impl Feed>,
@@ -248,41 +338,34 @@ fn phase(
     room: Room<'_, '_>,
     budget: u64,
 ) -> Result<Phase, Error> {
-    let runs = args.budgets.runs_each;
+    let runs = args.budgets.runs_each();
     let mut latency = Vec::with_capacity(runs as usize);
     // No plan is larger than the arena, but a budget may be.
     let most = budget.min(room.bytes());
-    let changed = |source| Error::Switch { path: args.pack.clone(), budget, source };
-    // What was given back is taken again before the change, so that the system's time for that is seen apart.
-    let start = Instant::now();
-    let more = most.saturating_sub(model.entry().arena_bytes) as usize;
-    let taken_bytes = match (room, model.unused().get_mut(..more)) {
-        (Room::Pages(pages), Some(part)) if more > 0 => pages.take(part).unwrap_or(0),
-        _ => 0,
+    let changed = |source| RunError::Switch { path: args.pack.clone(), budget, source };
+    let used = model.entry().arena_bytes;
+    let taken = match room {
+        Room::Pages(pages) if most > used => {
+            take((model, device), args, inputs, pages, used..most)?
+        }
+        _ => Taken::default(),
     };
-    let taking = start.elapsed();
     let switch = model.set_budget(most).map_err(changed)?;
     let start = Instant::now();
     let given_back_bytes = match room {
         Room::Pages(pages) => pages.give_back(model.unused())?,
         Room::Bytes(_) => 0,
     };
-    let memory = taking + start.elapsed();
+    let giving_back = start.elapsed();
     let mut digest = None;
     give_back_code();
     for number in 1..=runs {
-        for (index, input) in inputs.iter().enumerate() {
-            input.write(model, index)?;
-        }
-        let start = Instant::now();
-        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
-        model.infer(device).map_err(failed)?;
-        latency.push(start.elapsed().as_nanos() as u64);
+        latency.push(infer(model, device, args, inputs, number)?);
         let found = digest_of(model);
         let expected = *digest.get_or_insert(found);
         if found != expected {
             let (found, expected) = (found.to_string(), expected.to_string());
-            return Err(Error::Unstable { number, found, expected });
+            return Err(RunError::Unstable { number, found, expected }.into());
         }
     }
     let entry = *model.entry();
@@ -293,8 +376,10 @@ fn phase(
         arena_bytes: entry.arena_bytes,
         rss_bytes: process::status_bytes("VmRSS"),
         given_back_bytes,
-        taken_bytes,
-        memory_ms: milliseconds(memory.as_nanos() as u64),
+        giving_back_ms: milliseconds(giving_back.as_nanos() as u64),
+        taken_bytes: taken.bytes,
+        taking_ms: milliseconds(taken.time.as_nanos() as u64),
+        inferences_meanwhile: taken.inferences,
         first_ms: milliseconds(latency.first().copied().unwrap_or(0)),
         latency_ms: Spread::of(&mut latency),
         switch: switch.into(),
@@ -323,48 +408,54 @@ impl fmt::Display for Report {
         if let Some(gpu) = &self.gpu {
             writeln!(f, "{gpu}")?;
         }
-        writeln!(
-            f,
-            "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  digest",
-            "budget",
-            "plan",
-            "arena",
-            "process",
-            "median ms",
-            "first ms",
-            "memory ms",
-            "change ms",
-            "executing",
-            "reading",
-            "kept",
-            "moved",
-            "read"
-        )?;
+        if let Some(cores) = &self.compute_cores {
+            writeln!(f, "{}", listed(cores, self.loader_core))?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        let mut table = Table::new(
+            1,
+            [
+                "budget",
+                "plan",
+                "arena",
+                "process",
+                "median (ms)",
+                "first (ms)",
+                "executing (ms)",
+                "reading (ms)",
+                "taking pages (ms)",
+                "giving back (ms)",
+                "weights kept",
+                "weights moved",
+                "weights read",
+                "digest",
+            ],
+        );
         for phase in &self.phases {
             let switch = &phase.switch;
-            writeln!(
-                f,
-                "{:>10} {:>10} {:>10} {:>10} {:>9.2} {:>9.2} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9} {:>9} {:>9}  {}",
+            table.row([
                 size::human(phase.budget_bytes),
                 size::human(phase.plan_budget_bytes),
                 size::human(phase.arena_bytes),
                 phase.rss_bytes.map_or("?".to_owned(), size::human),
-                phase.latency_ms.median,
-                phase.first_ms,
-                phase.memory_ms,
-                switch.total_ms,
-                switch.execution_ms,
-                switch.read_ms,
+                format!("{:.2}", phase.latency_ms.median),
+                format!("{:.2}", phase.first_ms),
+                format!("{:.3}", switch.execution_ms),
+                format!("{:.3}", switch.read_ms),
+                format!("{:.3}", phase.taking_ms),
+                format!("{:.3}", phase.giving_back_ms),
                 size::human(switch.resident_kept_bytes),
                 size::human(switch.resident_moved_bytes),
                 size::human(switch.resident_read_bytes),
-                phase.output_digest
-            )?;
+                phase.output_digest.clone(),
+            ]);
         }
+        write!(f, "\n{table}")?;
         writeln!(
             f,
-            "\nmemory ms: taking memory from the system before the change, or giving it back after. change ms:\n\
-             executing (all but reads: tables, their proof, moves) and reading. kept, moved, read: resident weights."
+            "\nA change executes (all but reads: tables, their proof, moves) and reads. Before it a thread takes the pages\n\
+             of a larger budget from the system, while inferences of the old plan go on. After it the pages that a\n\
+             smaller one leaves are given back. kept, moved, read: resident weights."
         )
     }
 }

@@ -77,7 +77,7 @@ pub fn with_gpu<S: Storage, T>(
     _: bool,
     _: impl FnOnce(&mut dyn Accelerator, &mut S) -> Result<T, Error>,
 ) -> Result<(T, Gpu), Error> {
-    Err(Error::NoCuda)
+    Err(super::super::error::RunError::NoCuda.into())
 }
 
 #[cfg(feature = "cuda")]

@@ -1,8 +1,9 @@
 //! Inputs: from files, or made up.
 
 use super::super::Error;
+use super::super::error::RunError;
 use super::super::pack_file::shape_of;
-use eyelet::executor::{Feed, Model};
+use eyelet::executor::Ports;
 use eyelet::pack::{Port, PortType};
 use eyelet_planner::npy;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ impl Input {
         }
         if files.len() != ports.len() {
             let names = ports.iter().map(name).collect();
-            return Err(Error::Inputs { names, given: files.len() });
+            return Err(RunError::Inputs { names, given: files.len() }.into());
         }
         Ok(files
             .iter()
@@ -43,8 +44,19 @@ impl Input {
             .collect())
     }
 
+    /// What its owner should know: bytes where the network has floats.
+    pub fn note(&self, port: &Port) -> Option<String> {
+        let Self::File { path, name, .. } = self else { return None };
+        let kind = npy::open(path).ok()?.bytes().filter(|_| !port.kind().is_integer())?;
+        Some(format!(
+            "input `{name}` takes floats, and {} has bytes ({kind}): they are taken as they are, up to 255; if the network \
+             was trained on scaled ones, scale them or give the picture to --image",
+            path.display()
+        ))
+    }
+
     /// Writes it into the model's input of this number: integers and truth values as words.
-    pub fn write(&self, model: &mut Model<'_, '_, impl Feed>, index: usize) -> Result<(), Error> {
+    pub fn write(&self, model: &mut dyn Ports, index: usize) -> Result<(), Error> {
         // Between two inferences, and with as many inputs as the model has, there is one.
         let kind = model.inputs().get(index).map(Port::kind).unwrap_or_default();
         if let Ok(words) = model.input_words_mut(index) {
@@ -77,7 +89,7 @@ impl Input {
                 Ok(())
             }
             Self::File { path, name, shape } => npy::read_words_into(path, shape, kind, into)
-                .map_err(|source| Error::Input { name: name.clone(), source }),
+                .map_err(|source| RunError::Input { name: name.clone(), source }.into()),
         }
     }
 
@@ -94,7 +106,7 @@ impl Input {
                 Ok(())
             }
             Self::File { path, name, shape } => npy::read_into(path, shape, into)
-                .map_err(|source| Error::Input { name: name.clone(), source }),
+                .map_err(|source| RunError::Input { name: name.clone(), source }.into()),
         }
     }
 }

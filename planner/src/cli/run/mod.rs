@@ -9,36 +9,47 @@
 mod budgets;
 mod cache;
 mod device;
+mod fast;
 pub(super) mod input;
 mod layers;
 mod outputs;
 pub(super) mod process;
-mod report;
+pub(super) mod report;
 mod session;
 mod shape;
+mod times;
 mod trace;
+pub(super) mod turns;
 
+pub(super) use outputs::stems;
+pub(super) use times::digest_of;
+
+use super::budgets::{Budgets as Written, POINTS};
+use super::error::RunError;
 use super::files::Files;
 use super::forecast::costs;
+use super::inference::Inference;
 use super::model::dim;
 use super::pack_file::{PackFile, too_short};
 use super::pictures::Options as Pictures;
-use super::{Error, Output};
+use super::pin::Pinned;
+use super::report::{By, Measured, draw};
+use super::{Error, Output, lacks, misused};
 use cache::Cache;
+use clap::error::ErrorKind;
 use device::Device;
 use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
-use eyelet::device::workers::MAX_THREADS;
 use eyelet::executor::{self, OpenError, Options};
 use eyelet::kernels::Isa;
 use eyelet::pack::{Header, LayerNames, PAGE, PlanEntry};
-use eyelet::storage::{MAX_DEPTH, Storage};
+use eyelet::storage::Storage;
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
+use eyelet_planner::open::open;
 use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
-use eyelet_planner::{open::open, size};
 use session::Session;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -55,9 +66,9 @@ pub struct Args {
     /// The pack.
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
-    /// Runs the plan with the largest budget up to this [default: the largest in the pack].
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    budget: Option<u64>,
+    /// Runs the plan with the largest budget up to this [default: the largest in the pack]. Several sizes are --budgets.
+    #[arg(long, value_name = "SIZE[,…]", allow_negative_numbers = true, value_parser = Written::parse, group = "sizes")]
+    budget: Option<Written>,
     /// Computes the shape of a pack of several that has this dimension, as in --dim seq=64 [default: the first shape].
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     dims: Vec<(String, usize)>,
@@ -76,38 +87,29 @@ pub struct Args {
     /// What computes: the processor, or GPU number N, the first being 0 [default: what the pack is for].
     #[arg(long, value_name = "cpu|cuda[:N]", value_parser = Device::parse)]
     device: Option<Device>,
-    /// Compute threads [default: as planned, but no more than there are cores]. The loader has its own.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
-    threads: Option<u32>,
-    /// How weights are read: past the page cache, through it, or from a map of the whole pack.
-    #[arg(long, value_enum, default_value_t = Io::Direct)]
-    io: Io,
-    /// Reads under way at once, at most: 1 is a load after the other [default: as many as the storage takes, 4 past the
-    /// page cache; with --slow-to-board, and otherwise, 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_DEPTH as i64))]
-    depth: Option<u32>,
-    /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
-    /// storage takes longer for, it takes.
-    #[arg(long, alias = "pace", value_name = "BOARD|FILE.toml")]
-    slow_to_board: Option<PathBuf>,
-    /// Does not compare what is read with its checksums.
-    #[arg(long)]
-    no_verify: bool,
+    #[command(flatten)]
+    inference: Inference,
     /// Prints the time of each layer. On a GPU by the GPU's own clock.
     #[arg(long)]
     layers: bool,
-    /// Writes the timeline of the measured inferences, and next to it the predicted one, for Perfetto
+    /// Writes the timeline of the measured inferences and the predicted one, both into this file, for Perfetto
     /// (ui.perfetto.dev) or chrome://tracing. Its record takes memory of its own: some 40 bytes a step.
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// Costs to predict that timeline with, as `eyelet profile` writes them [default: this machine's board's].
-    #[arg(long, value_name = "FILE.toml", requires = "trace")]
+    /// Writes a page that shows the plan with what was measured of it and of each layer, next to what is predicted.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Costs to predict the timeline or the page with, as `eyelet profile` writes them [default: this machine's].
+    #[arg(long, value_name = "FILE.toml")]
     profile: Option<PathBuf>,
     /// Computes a small convolution between inferences, and prints how fast: whether a processor was slower than at
     /// other times, because others used it or because it was hot. Takes some 5 ms between two, and 0.3 MiB.
     /// With --json the report has the rates just before and after each inference.
     #[arg(long, alias = "gauge")]
     speed: bool,
+    /// Runs as many inferences as each line of standard input says, and prints the times of each such turn.
+    #[arg(long, hide = true, conflicts_with_all = ["runs", "warmup", "layers", "trace", "report", "speed", "image", "dir", "list"])]
+    turns: bool,
     #[command(flatten)]
     budgets: budgets::Budgets,
     #[command(flatten)]
@@ -117,13 +119,14 @@ pub struct Args {
 impl Args {
     /// The files that its options name; those of the outputs are known when the pack is open.
     fn files(&self) -> Files {
-        let pace = self.slow_to_board.as_deref().and_then(Path::to_str);
         let files = Files::default()
             .reads("the pack", [&self.pack])
             .reads("--input", &self.inputs)
             .reads("--profile", &self.profile)
-            .reads_board("--slow-to-board", pace)
-            .writes("--trace", &self.trace);
+            .reads_board("--slow-to-board", self.inference.pace())
+            .reads_board("--pin", self.inference.pin.pin.as_deref())
+            .writes("--trace", &self.trace)
+            .writes("--report", &self.report);
         let Pictures { image, labels, draw, csv, .. } = &self.pictures;
         files
             .reads("--image", image)
@@ -132,24 +135,70 @@ impl Args {
             .writes("--csv", csv)
     }
 
+    /// Has several sizes after `--budget` be those of `--budgets`, with which some options make no sense.
+    fn with_lists(mut self) -> Result<Self, Error> {
+        let sizes = self.budget.as_ref().map_or(0, |budget| budget.list(POINTS).len());
+        if sizes < 2 && (self.budget.is_none() || self.budgets.runs_each.is_none()) {
+            return Ok(self);
+        }
+        let options = [
+            ("--runs", self.runs != 1),
+            ("--warmup", self.warmup != 0),
+            ("--layers", self.layers),
+            ("--output", self.output.is_some()),
+            ("--trace", self.trace.is_some()),
+            ("--report", self.report.is_some()),
+            ("--speed", self.speed),
+            ("--lock", self.inference.lock),
+            ("--turns", self.turns),
+        ];
+        if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
+            let text = format!("the argument '--budget <SIZE,…>' cannot be used with '{option}'");
+            return Err(misused("run", ErrorKind::ArgumentConflict, &text));
+        }
+        self.budgets.list.extend(self.budget.take());
+        Ok(self)
+    }
+
+    /// The most that the plan may take, if that was said.
+    fn most(&self) -> Option<u64> {
+        self.budget.as_ref().and_then(|budget| budget.list(POINTS).first().copied())
+    }
+
     /// Reads under way at once, at most.
     fn under_way(&self, storage: &mut impl Storage) -> u32 {
         let takes = storage.queue().map_or(1, |queue| queue.depth() as u32);
-        takes.min(self.depth.unwrap_or(u32::MAX))
+        takes.min(self.inference.depth.unwrap_or(u32::MAX))
     }
 
-    /// Where loads are read and steps are computed, if that is better decided than left to the system.
-    fn cores(&self, storage: &mut impl Storage, threads: u32) -> Cores {
-        match self.io == Io::Direct && self.slow_to_board.is_none() {
+    /// Where steps are computed and loads, if there are any, are read: as a board says, or else where that is better decided
+    /// than left to the system. And a note of what was refused.
+    fn cores(
+        &self,
+        storage: &mut impl Storage,
+        threads: u32,
+        loads: bool,
+    ) -> Result<(Cores, Option<String>), Error> {
+        let Pinned { cores, note } = self.inference.pin.find(threads)?;
+        let decides = self.inference.io == Io::Direct && self.inference.slow_to_board.is_none();
+        let cores = cores.unwrap_or_else(|| match decides && loads {
             true => Cores::find(storage, threads as usize),
             false => Cores::default(),
-        }
+        });
+        Ok((cores, note))
     }
 
     /// How the pack is opened.
     fn options(&self, threads: u32, budget: u64, shape: u16) -> Options {
-        let (depth, shape) = (self.depth.unwrap_or(u32::MAX), shape.into());
-        Options { verify: !self.no_verify, threads, budget, shape, depth, ..Options::default() }
+        let (depth, shape) = (self.inference.depth.unwrap_or(u32::MAX), shape.into());
+        Options {
+            verify: !self.inference.no_verify,
+            threads,
+            budget,
+            shape,
+            depth,
+            ..Options::default()
+        }
     }
 }
 
@@ -164,38 +213,54 @@ Example:
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
+    let args = args.with_lists()?;
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
     args.files().check()?;
+    let predicts = args.trace.is_some() || args.report.is_some();
+    if args.profile.is_some() && !predicts {
+        return Err(lacks("run", "--trace <FILE.json> or --report <FILE.html>"));
+    }
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
-    let pace = args.slow_to_board.as_deref().map(pace_of).transpose()?;
-    let storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
-    let mut cache = Cache::of(&storage, args.io);
+    let pace = args.inference.slow_to_board.as_deref().map(pace_of).transpose()?;
+    let storage = Source::open(&c_path, args.inference.io).map_err(|error| wrong(error.into()))?;
+    let mut cache = Cache::of(&storage, args.inference.io);
     cache.clear();
     let mut storage = Paced::new(storage, pace);
-    let Chosen { entry, header, shape } = choose(path, &mut storage, args.budget, &args.dims)?;
+    let Chosen { entry, header, shape } = choose(path, &mut storage, args.most(), &args.dims)?;
     cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
     if let Device::Cuda(_) = device {
-        let options = [("--trace", args.trace.is_some()), ("--threads", args.threads.is_some())];
+        let options = [
+            ("--trace", args.trace.is_some()),
+            ("--report", args.report.is_some()),
+            ("--threads", args.inference.threads.is_some()),
+            ("--pin", args.inference.pin.pin.is_some()),
+            ("--lock", args.inference.lock),
+        ];
         if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
-            return Err(Error::NotOnGpu { option });
+            return Err(RunError::NotOnGpu { option }.into());
         }
     }
     if !args.budgets.list.is_empty() {
-        return budgets::run(&args, output, &mut storage, &cache, device);
+        let body = || budgets::run(&args, output, &mut storage, &cache, device);
+        return args.inference.first.run(body)?;
     }
     // What comes after the inferences must not fail for what can be known before, nor for what becomes of the path meanwhile.
-    let costs = match (&args.trace, Isa::from_code(header.isa)) {
-        (Some(_), Some(isa)) => Some(costs(path, isa, args.profile.as_deref())?),
-        _ => None,
+    let costs = match Isa::from_code(header.isa).filter(|_| predicts) {
+        Some(isa) => Some(costs(path, isa, args.profile.as_deref())?),
+        None => None,
     };
-    let again = (args.layers || args.trace.is_some()).then(|| open(path)).transpose();
+    let again = (args.layers || predicts).then(|| open(path)).transpose();
     let again = again.map_err(|source| Error::Read { path: path.clone(), source })?;
 
     let threads = match device {
-        Device::Cpu => args.threads.unwrap_or(entry.threads.min(available_cores() as u32)).max(1),
+        Device::Cpu => args
+            .inference
+            .threads
+            .unwrap_or(u32::from(entry.threads).min(available_cores() as u32))
+            .max(1),
         Device::Cuda(_) => 1,
     };
     let recorder = args.trace.is_some().then(Recorder::new);
@@ -210,24 +275,62 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         open_ns: 0,
         rss_before_bytes,
     };
-    let mut report = session.run(device, &header, &mut storage, recorder.as_ref())?;
+    let body = || session.run(device, &header, &mut storage, recorder.as_ref());
+    let mut report = args.inference.first.run(body)??;
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     report.page_cache_bytes = cache.held();
+    let Pictures { draw, csv, .. } = &args.pictures;
+    report.files.extend(draw.iter().chain(csv).cloned());
     let mut traced = Ok(());
     if let Some(file) = &again {
         let pack = PackFile::of(path, file);
         if let Some(layers) = &mut report.layers {
             name_layers(layers, pack.as_ref().ok(), entry.shape.into());
         }
+        if let (Some(to), Some(costs), Ok(pack)) = (&args.report, &costs, &pack) {
+            let by = By { profile: costs, threads, exact: false };
+            drawn(&mut report, args.layers, pack, &entry, (to, by), output)?;
+        }
         if let (Some(to), Some(recorder), Some(costs)) = (&args.trace, &recorder, costs) {
             let depth = report.depth.unwrap_or(1);
             let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
             traced = pack.and_then(|pack| trace::write(to, &recorded, &pack, costs));
+            if traced.is_ok() {
+                report.files.push(to.clone());
+            }
         }
     }
     // The inferences are done, whatever became of their timeline.
     output.report(&report)?;
     traced
+}
+
+/// Draws a plan with what was measured of it. Layers are not listed unless that was asked for.
+fn drawn(
+    report: &mut report::Report,
+    lists_layers: bool,
+    pack: &PackFile,
+    entry: &PlanEntry,
+    (to, by): (&Path, By<'_>),
+    output: Output,
+) -> Result<(), Error> {
+    let layers = report.layers.as_deref().unwrap_or_default();
+    let measured = Measured {
+        runs: report.runs,
+        latency_ms: report.latency_ms.median,
+        least_ms: report.latency_ms.min,
+        most_ms: report.latency_ms.max,
+        compute_ms: report.compute_ms,
+        stall_ms: report.stall_ms,
+        layer_compute_ms: layers.iter().map(|layer| layer.compute_ms.median).collect(),
+        layer_stall_ms: layers.iter().map(|layer| layer.stall_ms.median).collect(),
+    };
+    draw(to, pack, std::slice::from_ref(entry), by, Some(measured), output)?;
+    report.files.push(to.to_owned());
+    if !lists_layers {
+        report.layers = None;
+    }
+    Ok(())
 }
 
 /// Names the layers, by their numbers where the pack cannot be read any more.
@@ -283,7 +386,7 @@ fn choose(
     let entry = entries().filter(|entry| entry.budget <= most).max_by_key(|entry| entry.budget);
     let Some(entry) = entry else {
         let plans = entries().map(|entry| entry.budget).collect();
-        return Err(Error::Budget { path: path.to_owned(), budget: most, plans });
+        return Err(RunError::Budget { path: path.to_owned(), budget: most, plans }.into());
     };
     match entry.arena_bytes {
         // The map is made before anything else of the plan is looked at.

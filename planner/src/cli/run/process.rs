@@ -4,7 +4,12 @@
 /// `None` where the kernel does not tell.
 pub fn status_bytes(field: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    parse(&text, field)
+    size_in(&text, field)
+}
+
+/// A line of another process's status that is a size.
+pub fn status_bytes_of(process: u32, field: &str) -> Option<u64> {
+    size_in(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?, field)
 }
 
 /// A line of `/proc/self/status` that is a mask: `SigIgn` (signals that are ignored, the first in the lowest bit). 0 where
@@ -15,10 +20,11 @@ pub fn status_mask(field: &str) -> u64 {
     line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
 }
 
-fn parse(text: &str, field: &str) -> Option<u64> {
+/// A line that is a size in KiB, of what the kernel says: its bytes.
+pub fn size_in(text: &str, field: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    Some(kib? * 1024)
+    kib?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -28,9 +34,13 @@ mod tests {
     #[test]
     fn sizes_are_found_by_their_whole_name() {
         let text = "Name:\teyelet\nVmHWMx:\t 7 kB\nVmHWM:\t    3504 kB\nVmRSS:\t    3100 kB\n";
-        assert_eq!(parse(text, "VmHWM"), Some(3504 * 1024));
-        assert_eq!(parse(text, "VmRSS"), Some(3100 * 1024));
-        assert_eq!(parse(text, "VmSwap"), None);
+        assert_eq!(size_in(text, "VmHWM"), Some(3504 * 1024));
+        assert_eq!(size_in(text, "VmRSS"), Some(3100 * 1024));
+        assert_eq!(size_in(text, "VmSwap"), None);
+        let text = "MemTotal: 4096 kB\nMemFree: 7 kB\nMemAvailable:    2048 kB\n";
+        let available = |text| size_in(text, "MemAvailable");
+        assert_eq!(available(text), Some(2 << 20));
+        assert_eq!((available(""), available("MemAvailable: x kB")), (None, None));
         assert!(status_bytes("VmHWM") >= status_bytes("VmRSS").map(|bytes| bytes / 2));
     }
 }

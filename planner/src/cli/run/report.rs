@@ -4,6 +4,7 @@ use super::device::Gpu;
 use super::layers::{self, LayerTimes};
 use crate::cli::output::{milliseconds, shape};
 use crate::cli::pictures::Seen;
+use crate::cli::pin::listed;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -27,9 +28,12 @@ pub struct Report {
     /// Reads under way at once, at most; not known of a GPU, whose staging buffers are read into one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// The core that the storage's interrupts come to, where loads were therefore read; steps were computed on others.
+    /// The core where loads were read: the one that the board names, or that the storage's interrupts come to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loader_core: Option<usize>,
+    /// The cores of the threads that computed, where a board names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_cores: Option<Vec<usize>>,
     pub verify: bool,
     pub runs: u32,
     pub warmup: u32,
@@ -55,6 +59,12 @@ pub struct Report {
     pub page_cache_bytes: Option<u64>,
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
+    /// What the owner of the inputs should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Files that were written besides the outputs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<Speed>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +219,9 @@ impl fmt::Display for Report {
             mib(self.bytes_read_per_inference),
             mib(self.resident_bytes)
         )?;
+        if let Some(cores) = &self.compute_cores {
+            writeln!(f, "cores        {}", listed(cores, self.loader_core))?;
+        }
         match &self.gpu {
             None => writeln!(
                 f,
@@ -240,6 +253,8 @@ impl fmt::Display for Report {
             writeln!(f, "output       {} {}{file}", output.name, shape(&output.shape))?;
         }
         self.pictures.iter().try_for_each(|seen| write!(f, "{seen}"))?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        self.files.iter().try_for_each(|path| writeln!(f, "wrote {}", path.display()))?;
         self.layers.as_deref().map_or(Ok(()), |layers| layers::table(layers, f))
     }
 }

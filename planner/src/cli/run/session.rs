@@ -1,26 +1,28 @@
 //! A run of a pack: opened on the processor or a GPU, its inferences measured.
 
+use super::super::error::RunError;
 use super::cache::Cache;
 use super::device::{self, Device};
+use super::fast::{self, FastMemory};
 use super::input::Input;
 use super::layers::Layers;
-use super::report::{Digest, Probed, Report, Speed, Spread, Tensor};
+use super::report::{Digest, Probed, Report, Speed, Tensor};
+use super::times::{Samples, add_outputs, digest_of};
 use super::trace::Recorder;
-use super::{Args, outputs};
+use super::{Args, outputs, turns};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::{shape_of, strategy};
 use crate::cli::pictures::{self, Seen, View};
 use crate::cli::progress::Progress;
 use crate::cli::{Error, Output};
-use eyelet::arena::{MappedArena, give_back_code};
+use eyelet::arena::{MappedArena, Regions, give_back_code};
 use eyelet::device::threads::{cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
-use eyelet::executor::{Concurrent, Feed, Instance, Model, Options, Stats};
+use eyelet::executor::{Concurrent, Instance, Model, Options};
 use eyelet::kernels::Kernels;
 use eyelet::pack::{Header, PlanEntry, Port};
 use eyelet::storage::Storage;
-use eyelet_planner::cores::Cores;
 use eyelet_planner::profile::speed_probe;
 use std::time::Instant;
 
@@ -55,10 +57,15 @@ impl Session<'_> {
         match device {
             Device::Cpu => {
                 give_back_code();
-                let mut arena = MappedArena::new(self.entry.arena_bytes as usize)?;
+                let mut arena =
+                    MappedArena::with(self.entry.arena_bytes as usize, self.args.inference.map())?;
                 let mut memory = arena.memory();
+                let mut fast = FastMemory::new(self.entry.fast_bytes())?;
+                let mut fast = fast.memory();
                 let start = Instant::now();
-                let instance = Instance::open(storage, memory.as_mut_slice(), options);
+                let regions =
+                    Regions { arena: memory.as_mut_slice(), fast: fast::bytes(&mut fast) };
+                let instance = Instance::open_in(storage, regions, options);
                 self.open_ns = start.elapsed().as_nanos() as u64;
                 self.infer(instance.map_err(wrong)?, storage, recorder)
             }
@@ -84,6 +91,8 @@ impl Session<'_> {
         recorder: Option<&'i Recorder>,
     ) -> Result<Report, Error> {
         let Self { args, output, cache, .. } = self;
+        // The proof is made: what follows takes other code, next to the same arena.
+        give_back_code();
         if let Some(recorder) = recorder {
             recorder.expect(instance.plan(), args.runs as usize, args.warmup);
             instance.observe(Some(recorder));
@@ -99,6 +108,8 @@ impl Session<'_> {
             Some(view) => view.input().map(Input::Picture).into_iter().collect(),
             None => Input::all(&args.inputs, skeleton.inputs, name)?,
         };
+        let ports = inputs.iter().zip(skeleton.inputs);
+        report.notes = ports.filter_map(|(input, port)| input.note(port)).collect();
         let given = Given { inputs, view };
         if let Some(folder) = &args.output {
             outputs::decide(folder, &mut report.outputs)?;
@@ -106,7 +117,8 @@ impl Session<'_> {
             args.files().writes("--output", files).check()?;
         }
         let steps = &instance.plan().steps;
-        let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
+        let timed = args.layers || args.report.is_some();
+        let mut layers = timed.then(|| Layers::new(&skeleton, steps, args.runs as usize));
         let around = (*args, *output, *cache);
         if self.gpu {
             // The processor only hands steps over.
@@ -133,8 +145,8 @@ impl Session<'_> {
             budget_bytes: entry.budget,
             arena_bytes: entry.arena_bytes,
             threads,
-            io: args.io.name(),
-            slow_to_board: args.slow_to_board.clone(),
+            io: args.inference.io.name(),
+            slow_to_board: args.inference.slow_to_board.clone(),
             depth: (!self.gpu).then(|| args.under_way(storage)),
             verify: options.verify,
             runs: args.runs,
@@ -148,8 +160,8 @@ impl Session<'_> {
                 .sum(),
             resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
             predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
-            predicted_threads: (entry.predicted_ns > 0 && threads != entry.threads)
-                .then_some(entry.threads),
+            predicted_threads: (entry.predicted_ns > 0 && threads != u32::from(entry.threads))
+                .then_some(entry.threads.into()),
             rss_before_bytes: self.rss_before_bytes,
             outputs: skeleton
                 .outputs
@@ -176,9 +188,12 @@ impl Session<'_> {
         let cores = cores::<MAX_THREADS>();
         let loads = !instance.plan().loads.is_empty();
         let alone = !loads && cores.len() == threads as usize;
+        let (apart, note) = args.cores(storage, threads, loads)?;
         let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
-        let apart = if loads { args.cores(storage, threads) } else { Cores::default() };
-        report.loader_core = apart.reading;
+        let cores = apart.of_workers().or(cores);
+        report.loader_core = apart.reading.filter(|_| loads);
+        report.compute_cores = apart.of_workers().map(<[usize]>::to_vec);
+        report.notes.extend(note);
         // Workers inherit where they may run; the loader counts the cores of the thread that starts it.
         apart.compute();
         let pool = Pool::new();
@@ -220,6 +235,10 @@ fn infer(
     layers: Option<&mut Layers>,
 ) -> Result<(), Error> {
     match &given.view {
+        None if around.0.turns => {
+            let (args, _, cache) = around;
+            turns::serve(model, device, (&args.pack, cache), &given.inputs, report)?;
+        }
         Some(view) if given.inputs.is_empty() => each_picture(model, device, around, view, report)?,
         Some(view) => {
             measure(model, device, around, &given.inputs, report, layers)?;
@@ -228,36 +247,6 @@ fn infer(
         None => measure(model, device, around, &given.inputs, report, layers)?,
     }
     outputs::write(model, &report.outputs)
-}
-
-/// Times of the inferences that are measured, in nanoseconds. Memory for all is taken at once.
-struct Samples {
-    latency: Vec<u64>,
-    period: Vec<u64>,
-    compute: Vec<u64>,
-    stall: Vec<u64>,
-}
-
-impl Samples {
-    fn with_capacity(runs: usize) -> Self {
-        let samples = || Vec::with_capacity(runs);
-        Self { latency: samples(), period: samples(), compute: samples(), stall: samples() }
-    }
-
-    /// An inference that took so long, whose turn began then.
-    fn push(&mut self, ns: u64, turn: Instant, stats: Stats) {
-        self.latency.push(ns);
-        self.period.push(turn.elapsed().as_nanos() as u64);
-        self.compute.push(stats.compute_ns);
-        self.stall.push(stats.stall_ns);
-    }
-
-    fn report(mut self, report: &mut Report) {
-        report.latency_ms = Spread::of(&mut self.latency);
-        report.period_ms = Spread::of(&mut self.period).median;
-        report.compute_ms = Spread::of(&mut self.compute).median;
-        report.stall_ms = Spread::of(&mut self.stall).median;
-    }
 }
 
 /// Runs each picture of a folder once.
@@ -334,7 +323,7 @@ fn measure(
         let expected = *digest.get_or_insert(found);
         if found != expected {
             let (found, expected) = (found.to_string(), expected.to_string());
-            return Err(Error::Unstable { number, found, expected });
+            return Err(RunError::Unstable { number, found, expected }.into());
         }
         if number == 1 {
             report.first_ms = milliseconds(ns);
@@ -353,24 +342,9 @@ fn measure(
         progress.set(number.into());
     }
     drop(progress);
+    give_back_code();
     samples.report(report);
     report.speed = probe.map(|_| Speed::of(probed));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
     Ok(())
-}
-
-pub(super) fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
-    let mut digest = Digest::default();
-    add_outputs(model, &mut digest);
-    digest
-}
-
-fn add_outputs(model: &mut Model<'_, '_, impl Feed>, digest: &mut Digest) {
-    for index in 0..model.outputs().len() {
-        if let Ok(floats) = model.output(index) {
-            digest.add(floats);
-        } else if let Ok(words) = model.output_words(index) {
-            digest.add(bytemuck::cast_slice(words));
-        }
-    }
 }

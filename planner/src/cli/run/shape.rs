@@ -1,5 +1,6 @@
 //! `eyelet run --dim`: which of the shapes of a pack is run.
 
+use super::super::error::RunError;
 use crate::cli::Error;
 use eyelet::arena::MappedArena;
 use eyelet::executor::OpenError;
@@ -25,7 +26,10 @@ pub(super) fn find(
     let has = |name: &String| wanted.iter().all(|dim| name.split(',').any(|part| part == dim));
     match names.iter().position(has) {
         Some(shape) => Ok((shape, Some(names[shape].clone()).filter(|name| !name.is_empty()))),
-        None => Err(Error::Shape { path: path.to_owned(), asked: wanted.join(","), shapes: names }),
+        None => {
+            Err(RunError::Shape { path: path.to_owned(), asked: wanted.join(","), shapes: names }
+                .into())
+        }
     }
 }
 

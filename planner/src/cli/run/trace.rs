@@ -3,16 +3,15 @@
 use super::super::Error;
 use super::super::describe;
 use super::super::pack_file::{PackFile, planner_types};
+use super::super::perfetto::{self, Slice, name};
 use eyelet::executor::{Event, Observer};
 use eyelet::pack::PlanEntry;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::Profile;
-use eyelet_planner::replace::replace;
 use eyelet_planner::simulate::{Timeline, simulate};
 use eyelet_planner::size;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,20 +72,6 @@ impl Observer for Recorder {
     }
 }
 
-/// A slice of a track. Times are microseconds.
-#[derive(Debug, Serialize)]
-struct Slice {
-    name: String,
-    cat: &'static str,
-    ph: &'static str,
-    ts: f64,
-    dur: f64,
-    pid: u32,
-    tid: u32,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    args: Map<String, Value>,
-}
-
 const MEASURED: u32 = 1;
 const PREDICTED: u32 = 2;
 const COMPUTE: u32 = 1;
@@ -133,7 +118,8 @@ pub struct Recorded<'r> {
     pub depth: u32,
 }
 
-/// Writes what was recorded of a pack, and next to it as many inferences as the simulator predicts them, by these costs.
+/// Writes what was recorded of a pack, and into the same file as many inferences as the simulator predicts them, by
+/// these costs.
 pub fn write(
     file: &Path,
     recorded: &Recorded<'_>,
@@ -153,7 +139,6 @@ pub fn write(
     let slices = trace.finish();
 
     let budget = size::human(entry.budget);
-    let name = |what: &str, pid: u32, tid: u32, name: &str| json!({ "name": what, "ph": "M", "pid": pid, "tid": tid, "args": { "name": name } });
     let measured = format!("measured: {} in {budget}", network.name);
     let predicted = format!("predicted with the costs of {}", profile.name);
     let mut names = Vec::new();
@@ -172,21 +157,8 @@ pub fn write(
         let order = json!({ "sort_index": pid });
         names.push(json!({ "name": "process_sort_index", "ph": "M", "pid": pid, "args": order }));
     }
-    replace(file, |sink| {
-        use std::io::Write;
-        // A slice a line, so that the file can also be read with lesser tools.
-        sink.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
-        for name in &names {
-            serde_json::to_writer(&mut *sink, name)?;
-            sink.write_all(b",\n")?;
-        }
-        for (index, slice) in slices.iter().enumerate() {
-            serde_json::to_writer(&mut *sink, slice)?;
-            sink.write_all(if index + 1 < slices.len() { b",\n" } else { b"\n" })?;
-        }
-        sink.write_all(b"]}\n")
-    })
-    .map_err(|source| Error::Write { path: file.to_owned(), source })
+    perfetto::write(file, &names, &slices)
+        .map_err(|source| Error::Write { path: file.to_owned(), source })
 }
 
 impl<'a> Trace<'a> {
@@ -211,17 +183,11 @@ impl<'a> Trace<'a> {
         &mut self,
         name: String,
         cat: &'static str,
-        (pid, tid): (u32, u32),
-        (start, end): (i64, i64),
+        track: (u32, u32),
+        span: (i64, i64),
         args: Value,
     ) {
-        let us = |ns: i64| ns as f64 / 1e3;
-        let args = match args {
-            Value::Object(args) => args,
-            _ => Map::new(),
-        };
-        let (ts, dur) = (us(start), us(end - start));
-        self.slices.push(Slice { name, cat, ph: "X", ts, dur, pid, tid, args });
+        self.slices.push(Slice::new(name, cat, track, span, args));
     }
 
     fn step(&mut self, index: usize, pid: u32, waits: i64, (begins, ends): (i64, i64)) {
@@ -348,13 +314,9 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// All slices in the order of time, longer ones first, as nesting wants it; the first begins at 0.
+    /// All slices in the order of time.
     fn finish(mut self) -> Vec<Slice> {
-        let first = self.slices.iter().map(|slice| slice.ts).fold(f64::INFINITY, f64::min);
-        for slice in &mut self.slices {
-            slice.ts = ((slice.ts - first) * 1e3).round() / 1e3;
-        }
-        self.slices.sort_by(|a, b| a.ts.total_cmp(&b.ts).then(b.dur.total_cmp(&a.dur)));
+        perfetto::from_zero(&mut self.slices);
         self.slices
     }
 }

@@ -1,14 +1,19 @@
 //! Costs of a task from its packs and models: of each plan, by the simulator.
 
+use super::super::error::ShapesError;
+use super::swappable::swappable;
 use crate::cli::Error;
+use crate::cli::calibrate::Calibration;
 use crate::cli::forecast::costs;
 use crate::cli::output::Output;
 use crate::cli::pack_file::{PackFile, planner_types};
-use crate::cli::plan::{least, lower};
+use crate::cli::plan::{Forms, least, lower};
 use crate::cli::progress::Progress;
 use crate::cli::target::DEFAULT_THREADS;
-use eyelet::pack::{Load, PAGE};
+use eyelet::kernels::Isa;
+use eyelet::pack::PAGE;
 use eyelet_planner::board::{self, Board};
+use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
@@ -24,53 +29,91 @@ const BUDGETS: u32 = 6;
 /// More than all weights of a network, next to its largest activations: budgets above are one plan.
 const ROOM: u64 = 1 << 40;
 
+/// What a plan costs, and the budget that it is for.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub cost: Cost,
+    pub budget: u64,
+}
+
+/// What networks are planned for, and what it costs there.
+#[derive(Clone, Copy, Debug)]
+pub struct Where<'a> {
+    /// A board, or this machine.
+    pub board: Option<&'a str>,
+    pub calibration: Calibration,
+    pub output: Output,
+}
+
+impl Where<'_> {
+    /// Costs of the board, or of this machine for packs that lie where a file is.
+    fn profile(self, path: &Path) -> Result<Profile, Error> {
+        match self.board {
+            Some(name) => Ok(Board::load(name)?.profile),
+            None => Ok(self.calibration.costs_here(board::host()?, path, self.output)),
+        }
+    }
+
+    /// Those of a pack, which may be for other kernels than those of this machine.
+    fn profile_of(self, path: &Path, isa: Isa) -> Result<Profile, Error> {
+        match self.board.is_some() || board::host()?.profile.isa == isa {
+            true => self.profile(path),
+            false => costs(path, isa, None),
+        }
+    }
+}
+
 /// Costs of each of a pack's plans, on a board, or on this machine.
-pub fn of_pack(path: &Path, board: Option<&str>) -> Result<Vec<Cost>, Error> {
+pub fn of_pack(path: &Path, place: Where<'_>) -> Result<Vec<Known>, Error> {
     let pack = PackFile::open(path)?;
     if pack.shapes.len() > 1 {
-        return Err(Error::OneShape { what: "a task", shapes: pack.shapes.len() });
+        return Err(ShapesError::OneShape { what: "a task", shapes: pack.shapes.len() }.into());
     }
-    let profile = match board {
-        Some(name) => Board::load(name)?.profile,
-        None => costs(path, pack.isa, None)?,
-    };
+    let profile = place.profile_of(path, pack.isa)?;
     let of_plan = |entry| {
         let (network, plan) = planner_types(&pack, &pack.prove(entry)?, entry)?;
-        Ok(of_plan(&network, &plan, &profile))
+        Ok(Known { cost: of_plan(&network, &plan, &profile), budget: entry.budget })
     };
-    let found: Vec<Cost> = pack.entries.iter().map(of_plan).collect::<Result<_, Error>>()?;
+    let found: Vec<Known> = pack.entries.iter().map(of_plan).collect::<Result<_, Error>>()?;
     match found.is_empty() {
         true => Err(Error::Internal(format!("{} has no plan", path.display()))),
         false => Ok(found),
     }
 }
 
+/// A model that is planned for a set, and how.
+pub struct Model {
+    pub graph: Graph,
+    /// Without budgets.
+    pub request: PackRequest,
+}
+
+impl Model {
+    /// Reads a model.
+    pub fn read(path: &Path, place: Where<'_>) -> Result<Self, Error> {
+        let profile = place.profile(path)?;
+        let graph = import(path).map_err(|source| Error::of_import(path, source))?;
+        let threads = profile.threads.clamp(1, DEFAULT_THREADS);
+        let mut request = PackRequest::new(Vec::new(), profile, threads);
+        request.effort = Effort::Fast;
+        Ok(Self { graph, request })
+    }
+}
+
 /// Costs of plans of a model for these budgets, or for some from the smallest to one for all of its weights.
-pub fn of_model(
-    path: &Path,
-    budgets: &[u64],
-    board: Option<&str>,
-    output: Output,
-) -> Result<Vec<Cost>, Error> {
-    let profile = match board {
-        Some(name) => Board::load(name)?.profile,
-        None => board::host()?.profile,
-    };
-    let graph = import(path).map_err(|source| Error::Import {
-        path: path.to_owned(),
-        source: Box::new(source),
-        command: None,
-    })?;
-    let threads = profile.threads.clamp(1, DEFAULT_THREADS);
-    let mut request = PackRequest::new(Vec::new(), profile, threads);
-    request.effort = Effort::Fast;
-    let network = lower(&request, path, &graph)?;
+pub fn of_model(path: &Path, budgets: &[u64], place: Where<'_>) -> Result<Vec<Known>, Error> {
+    let output = place.output;
+    let Model { graph, request } = Model::read(path, place)?;
+    let forms = Forms::new(&request, path, &graph, budgets.iter().copied().min().unwrap_or(0))?;
+    let whole = lower(&request, path, &graph)?;
+    let apart = forms.apart().map(|graph| lower(&request, path, graph)).transpose()?;
     let planned = |budget: u64| {
         let request = PackRequest { budgets: vec![budget], ..request.clone() };
-        let made = choose(&network, &request)?;
+        let network = apart.as_ref().filter(|_| forms.is_apart(budget)).unwrap_or(&whole);
+        let made = choose(network, &request)?;
         let plan = made.made.into_iter().next().map(|made| made.plan);
         let plan = plan.ok_or_else(|| Error::Internal("no plan was made".to_owned()))?;
-        Ok::<_, Error>(of_plan(&made.network, &plan, &request.profile))
+        Ok::<_, Error>(Known { cost: of_plan(&made.network, &plan, &request.profile), budget })
     };
     if !budgets.is_empty() {
         let progress = Progress::count(output, "planning a model", budgets.len() as u64);
@@ -81,10 +124,15 @@ pub fn of_model(
         return each.collect();
     }
     let progress = Progress::count(output, "planning a model", u64::from(BUDGETS));
-    let all = planned(ROOM)?;
-    let least = least(&request, path, &graph)?;
+    // A pack has a budget that can be met: that of the plan for all weights.
+    let all = planned(planned(ROOM)?.cost.bytes)?;
+    let least = match forms.min_budget_bytes() {
+        Some(bytes) => bytes,
+        None => least(&request, path, &graph)?.min_budget_bytes,
+    };
+    let most = all.cost.bytes;
     let mut found = vec![all];
-    for (n, budget) in (2u64..).zip(between(least.min_budget_bytes, all.bytes)) {
+    for (n, budget) in (2u64..).zip(between(least, most)) {
         progress.set(n);
         found.push(planned(budget)?);
     }
@@ -104,25 +152,28 @@ fn between(least: u64, most: u64) -> Vec<u64> {
 
 /// Costs of a plan.
 ///
-/// A plan that holds all its weights computes only; its residents may leave memory between jobs. A plan that streams
-/// counts from the first read to the last step, and what it does not keep is room that it shares.
+/// A plan that holds all its weights computes only; they may leave memory between jobs. A plan that streams counts from
+/// the first read to the last step, and what it does not keep is room that it shares.
 fn of_plan(network: &Network, plan: &Plan, profile: &Profile) -> Cost {
     let timeline = simulate(network, plan, profile, plan.threads);
     let longest = |spans: &[Span]| {
         spans.iter().map(|span| (span.end - span.start).unsigned_abs()).max().unwrap_or(0)
     };
-    let resident: u64 = plan.resident.iter().map(|load: &Load| u64::from(load.bytes)).sum();
     let streams = !plan.loads.is_empty();
-    let (compute_ns, step_ns, swappable_bytes) = match streams {
-        true => {
-            let step_ns = longest(&timeline.steps) + longest(&timeline.loads);
-            (timeline.first_ns, step_ns, plan.arena_bytes.saturating_sub(plan.tables + resident))
-        }
-        false => (timeline.compute_ns, longest(&timeline.steps), resident),
+    let (compute_ns, step_ns) = match streams {
+        true => (timeline.first_ns, longest(&timeline.steps) + longest(&timeline.loads)),
+        false => (timeline.compute_ns, longest(&timeline.steps)),
     };
     let compute_ns = compute_ns.max(1);
-    let step_ns = step_ns.clamp(1, compute_ns);
-    Cost { compute_ns, step_ns, bytes: plan.arena_bytes, swappable_bytes, streams }
+    let [weights, room] = swappable(network, plan);
+    Cost {
+        compute_ns,
+        step_ns: step_ns.clamp(1, compute_ns),
+        bytes: plan.arena_bytes,
+        weights,
+        room,
+        streams,
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,29 @@
-//! `eyelet schedule`: whether a task set keeps its deadlines.
+//! `eyelet schedule`: whether a task set keeps its deadlines, and what runs it.
 
 mod costs;
+mod folder;
+mod plans;
 mod report;
+mod swappable;
 
 use super::Error;
+use super::calibrate::Calibration;
 use super::files::Files;
 use super::output::Output;
+use super::set_file::names_file;
+pub use costs::{Model, Where, of_model};
 use eyelet_planner::open::read_to_string;
 use eyelet_planner::replace::replace;
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::file::{Source, parse};
-use eyelet_tasks::set::measured;
-use report::Report;
-use std::io::Write;
-use std::path::PathBuf;
+use eyelet_tasks::volumes::search::Freedom;
+use folder::Set;
+pub use folder::for_device;
+use plans::Plans;
+pub use report::Report;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+pub use swappable::swappable;
 
 /// Judges whether networks fit one memory together and keep their deadlines.
 ///
@@ -26,42 +36,73 @@ pub struct Args {
     /// The task set.
     #[arg(value_name = "SET.toml")]
     file: PathBuf,
+    /// Writes a folder that `eyelet serve` runs: the networks' packs, each with the plan that was chosen, and `set.toml`,
+    /// with everything that was decided. A name that ends in .pack is that of one file with all of that, for a device.
+    /// Tasks need a pack or a model.
+    #[arg(short, long, value_name = "FOLDER|FILE.pack")]
+    output: Option<PathBuf>,
     /// Where to draw what the tasks do over time, as a page that a browser shows.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// How many jobs to simulate.
     #[arg(long, default_value_t = 100_000)]
     jobs: u64,
+    #[command(flatten)]
+    calibration: Calibration,
 }
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet schedule examples/tasksets/uav.toml --report uav.html";
+  eyelet schedule examples/tasksets/uav.toml --report uav.html
+  eyelet schedule set.toml -o set && eyelet serve set --duration 60s";
+
+/// The text of a task set's file.
+pub fn read_set(path: &Path) -> Result<String, Error> {
+    read_to_string(path).map_err(|source| match source.kind() {
+        ErrorKind::InvalidData => {
+            let reason = "it is no text, so it is no task set: give a set's .toml file, or a folder that `eyelet \
+                          schedule -o` has written";
+            Error::Serve { path: path.to_owned(), reason: reason.to_owned() }
+        }
+        _ => Error::Read { path: path.to_owned(), source },
+    })
+}
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    Files::default()
-        .reads("the task set", [&args.file])
-        .writes("--report", &args.report)
-        .check()?;
-    let text = read_to_string(&args.file)
-        .map_err(|source| Error::Read { path: args.file.clone(), source })?;
-    let mut costs = |source: &Source, board: Option<&str>| match source {
-        Source::Pack(path) => costs::of_pack(path, board).map_err(|error| error.to_string()),
-        Source::Measured(path) => {
-            let json = read_to_string(path).map_err(|error| error.to_string())?;
-            measured(&json).map(|cost| vec![cost])
-        }
-        Source::Model { path, budgets } => {
-            costs::of_model(path, budgets, board, output).map_err(|error| error.to_string())
-        }
+    let text = read_set(&args.file)?;
+    let files = Files::default().reads("the task set", [&args.file]).reads_set(&args.file, &text);
+    let files = files.writes("--report", &args.report);
+    match &args.output {
+        Some(file) if names_file(file) => files.writes("-o", [file]).check()?,
+        Some(folder) => folder::check(folder, &args.file, &text, files)?,
+        None => files.check()?,
+    }
+    let mut plans = Plans::new(args.calibration, output);
+    let mut costs = |source: &Source, board: Option<&str>| plans.costs(source, board);
+    let mut declared = parse(&args.file, &text, &mut costs).map_err(Box::new)?;
+    // What a device runs is decided in the order of steps.
+    let freedom = match args.output {
+        Some(_) => Freedom::Levels,
+        None => Freedom::Subsets,
     };
-    let declared = parse(&args.file, &text, &mut costs).map_err(Box::new)?;
-    let schedule = schedule(&declared);
-    let report = Report::new(&schedule, args.jobs);
+    if args.output.is_some() {
+        for_device(&args.file, &mut declared)?;
+    }
+    let schedule = schedule(&declared, freedom);
+    let mut report = Report::new(&schedule, args.jobs);
     if let Some(path) = &args.report {
         let page = report::page(&args.file, &schedule, &report);
         replace(path, |file| file.write_all(page.as_bytes()))
             .map_err(|source| Error::Write { path: path.clone(), source })?;
+    }
+    if let (Some(to), Some(assignment)) = (&args.output, &schedule.assignment)
+        && schedule.admitted()
+    {
+        let set = Set { file: &args.file, declared: &declared, plans: &plans };
+        report.written = Some(match names_file(to) {
+            true => folder::write_file(to, &set, &schedule, assignment, output)?,
+            false => folder::write(to, &set, &schedule, assignment, output)?,
+        });
     }
     output.report(&report)?;
     match schedule.admitted() {

@@ -1,10 +1,12 @@
 //! What `schedule` prints and draws.
 
+use super::folder::Written;
 use crate::cli::output::milliseconds;
-use eyelet::tasks::Policy;
+use crate::cli::table::Table;
 use eyelet_tasks::analysis::Verdict;
 use eyelet_tasks::draw;
 use eyelet_tasks::schedule::{Change, Schedule, What, needed_bytes, stay_bytes};
+use eyelet_tasks::set::decided::order;
 use eyelet_tasks::set::units::{human_bytes, human_ns};
 use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Options, Outcome, simulate};
 use serde::Serialize;
@@ -30,6 +32,8 @@ pub struct Report {
     tasks: Vec<TaskReport>,
     simulated: Option<Simulated>,
     changes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Written>,
 }
 
 /// The interval with the least slack.
@@ -50,16 +54,28 @@ struct TaskReport {
     bytes: u64,
     swapped_bytes: Option<u64>,
     level: Option<u16>,
+    /// No response is longer, by the test, if that admits the set.
+    bound_ms: Option<f64>,
     /// Of the simulation.
     worst_response_ms: Option<f64>,
 }
 
 /// What [`TaskReport::row`] gives.
-const HEAD: [&str; 9] =
-    ["task", "period", "deadline", "computing", "loading", "bytes", "swapped", "level", "response"];
+const HEAD: [&str; 10] = [
+    "task",
+    "period",
+    "deadline",
+    "computing",
+    "loading",
+    "bytes",
+    "swapped",
+    "level",
+    "response",
+    "bound",
+];
 
 impl TaskReport {
-    fn row(&self) -> [String; 9] {
+    fn row(&self) -> [String; 10] {
         let known = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         let ms = |ms: f64| format!("{ms:.2} ms");
         [
@@ -72,6 +88,7 @@ impl TaskReport {
             known(self.swapped_bytes.map(human_bytes)),
             known(self.level.map(|level| level.to_string())),
             known(self.worst_response_ms.map(ms)),
+            known(self.bound_ms.map(ms)),
         ]
     }
 }
@@ -89,6 +106,7 @@ impl Report {
         let outcome = simulated(schedule, jobs, false);
         let assignment = schedule.assignment.as_ref();
         let tasks = assignment.map(|assignment| assignment.tasks(set));
+        let bounds = assignment.and_then(|assignment| assignment.bounds(set));
         let task = |(k, task): (usize, &eyelet_tasks::set::Task)| TaskReport {
             name: task.name.clone(),
             period_ms: milliseconds(task.period_ns),
@@ -98,6 +116,7 @@ impl Report {
             bytes: task.cost.bytes,
             swapped_bytes: assignment.map(|assignment| assignment.swapped_bytes(k)),
             level: assignment.map(|assignment| assignment.levels[k]),
+            bound_ms: bounds.as_ref().map(|bounds| milliseconds(bounds[k])),
             worst_response_ms: outcome.as_ref().map(|o| milliseconds(o.worst_response_ns[k])),
         };
         let numbers = schedule.numbers;
@@ -110,10 +129,7 @@ impl Report {
                 .filter(|_| schedule.admitted())
                 .and_then(|assignment| needed_bytes(set, assignment)),
             chunk_bytes: assignment.map(|assignment| assignment.chunk_bytes),
-            order: assignment.map(|assignment| match assignment.policy {
-                Policy::Classes => "classes",
-                _ => "steps",
-            }),
+            order: assignment.map(|assignment| order(assignment.policy)),
             utilization: numbers.map(|numbers| numbers.utilization),
             processor: numbers.map(|numbers| numbers.processor),
             storage: numbers.map(|numbers| numbers.storage),
@@ -130,11 +146,12 @@ impl Report {
                 loads_per_job: outcome.loads as f64 / outcome.jobs.max(1) as f64,
             }),
             changes: schedule.changes.iter().map(|change| sentence(change, name)).collect(),
+            written: None,
         }
     }
 
     /// The tasks with a head, as text.
-    fn table(&self) -> impl Iterator<Item = [String; 9]> {
+    fn table(&self) -> impl Iterator<Item = [String; 10]> {
         std::iter::once(HEAD.map(str::to_owned)).chain(self.tasks.iter().map(TaskReport::row))
     }
 
@@ -274,16 +291,16 @@ impl fmt::Display for Report {
         for change in &self.changes {
             writeln!(f, "schedulable with {change}")?;
         }
-        writeln!(f)?;
-        for [name, period, deadline, computing, loading, bytes, swapped, level, response] in
-            self.table()
-        {
-            writeln!(
-                f,
-                "{name:<20} {period:>10} {deadline:>10} {computing:>10} {loading:>10} {bytes:>10} {swapped:>10} \
-                 {level:>5} {response:>10}"
-            )?;
+        if let Some(Written { folder, packs, bytes }) = &self.written {
+            let packs = match packs {
+                1 => "1 pack".to_owned(),
+                packs => format!("{packs} packs"),
+            };
+            writeln!(f, "written: {} ({packs}, {})", folder.display(), human_bytes(*bytes))?;
         }
-        Ok(())
+        let mut rows = self.table();
+        let mut table = Table::new(1, rows.next().unwrap_or_default()).names();
+        rows.for_each(|row| table.row(row));
+        write!(f, "\n{table}")
     }
 }

@@ -15,6 +15,9 @@ pub struct Memory {
     pub data_bytes: u64,
     pub bss_bytes: u64,
     pub arena_bytes: u64,
+    /// Fast memory for the network's buffers and scratch.
+    #[serde(default)]
+    pub fast_bytes: u64,
     /// What the board's description sets aside.
     pub stack_bytes: u64,
 }
@@ -32,25 +35,27 @@ impl Memory {
     }
 
     /// The parts of what is used, with their names.
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 7] {
         [
             ("code", self.code_bytes),
             ("rodata", self.rodata_bytes),
             ("data", self.data_bytes),
             ("bss", self.bss_bytes),
             ("arena", self.arena_bytes),
+            ("fast", self.fast_bytes),
             ("stack", self.stack_bytes),
         ]
     }
 
-    fn add(&mut self, kind: Kind, bytes: u64, arena: u64) {
+    fn add(&mut self, kind: Kind, bytes: u64, [arena, fast]: [u64; 2]) {
         let part = match kind {
             Kind::Code => &mut self.code_bytes,
             Kind::Rodata => &mut self.rodata_bytes,
             Kind::Data => &mut self.data_bytes,
             Kind::Bss => &mut self.bss_bytes,
         };
-        *part = part.saturating_add(bytes - arena);
+        *part = part.saturating_add(bytes.saturating_sub(arena).saturating_sub(fast));
+        self.fast_bytes = self.fast_bytes.saturating_add(fast);
         self.arena_bytes = self.arena_bytes.saturating_add(arena);
         self.used_bytes = self.used_bytes.saturating_add(bytes);
     }
@@ -80,11 +85,12 @@ pub fn count(image: &Image, board: &Board) -> Result<Vec<Memory>, String> {
                 known.join(", ")
             ));
         };
-        let inside = |arena: &Bytes| arena.address >= address && arena.address - address < bytes;
-        let arena = image.arena.filter(inside).map_or(0, |arena| arena.bytes.min(bytes));
-        memories[index].add(section.kind, bytes, arena);
+        let inside = |part: &Bytes| part.address >= address && part.address - address < bytes;
+        let network = [image.arena, image.fast]
+            .map(|part| part.filter(inside).map_or(0, |part| part.bytes.min(bytes)));
+        memories[index].add(section.kind, bytes, network);
         if let Some(stored) = section.stored.and_then(find).filter(|stored| *stored != index) {
-            memories[stored].add(section.kind, bytes, 0);
+            memories[stored].add(section.kind, bytes, [0; 2]);
         }
     }
     Ok(memories)
@@ -123,7 +129,7 @@ stack = \"4KiB\"
     #[test]
     fn every_byte_is_counted_once_and_stored_data_twice() {
         let image = elf(false, &[CODE, RODATA, DATA, BSS], "ARENA");
-        let memories = count(&Image::parse(&image, "ARENA").unwrap(), &board()).unwrap();
+        let memories = count(&Image::parse(&image, ["ARENA", "FAST"]).unwrap(), &board()).unwrap();
         let [flash, sram] = &memories[..] else { panic!("{memories:?}") };
         assert_eq!((flash.code_bytes, flash.rodata_bytes, flash.data_bytes), (5000, 3000, 200));
         assert_eq!((flash.used_bytes, flash.bss_bytes), (8200, 0));
@@ -141,7 +147,7 @@ stack = \"4KiB\"
     fn a_section_outside_of_the_board_is_named() {
         let far = (".text", CODE.1, 0x8000_0000, 100, false, 0x8000_0000);
         let image = elf(true, &[far, BSS], "ARENA");
-        let error = count(&Image::parse(&image, "ARENA").unwrap(), &board()).unwrap_err();
+        let error = count(&Image::parse(&image, ["ARENA", "FAST"]).unwrap(), &board()).unwrap_err();
         assert!(
             error.contains(".text at 0x80000000") && error.contains("flash is 0x0 to 0x4000"),
             "{error}"

@@ -10,6 +10,8 @@ pub struct Image {
     pub sections: Vec<Section>,
     /// The variable that serves as arena, where the image has symbols and one of that name.
     pub arena: Option<Bytes>,
+    /// The one that is fast memory, likewise.
+    pub fast: Option<Bytes>,
 }
 
 /// Bytes at an address.
@@ -39,14 +41,14 @@ pub enum Kind {
 }
 
 impl Image {
-    /// Reads an ELF file; `arena` is the name of the arena's variable.
-    pub fn parse(bytes: &[u8], arena: &str) -> Result<Self, String> {
+    /// Reads an ELF file; the names are those of the variables that are arena and fast memory.
+    pub fn parse(bytes: &[u8], names: [&str; 2]) -> Result<Self, String> {
         let read = match FileKind::parse(bytes) {
             Ok(FileKind::Elf32) => {
-                Self::read::<object::elf::FileHeader32<Endianness>>(bytes, arena)
+                Self::read::<object::elf::FileHeader32<Endianness>>(bytes, names)
             }
             Ok(FileKind::Elf64) => {
-                Self::read::<object::elf::FileHeader64<Endianness>>(bytes, arena)
+                Self::read::<object::elf::FileHeader64<Endianness>>(bytes, names)
             }
             _ => return Err("it is no ELF file: give the image as the linker wrote it".to_owned()),
         };
@@ -59,7 +61,10 @@ impl Image {
         }
     }
 
-    fn read<E: FileHeader<Endian = Endianness>>(bytes: &[u8], arena: &str) -> object::Result<Self> {
+    fn read<E: FileHeader<Endian = Endianness>>(
+        bytes: &[u8],
+        names: [&str; 2],
+    ) -> object::Result<Self> {
         let file = ElfFile::<E>::parse(bytes)?;
         let endian = file.endian();
         let mut image = Self::default();
@@ -93,10 +98,12 @@ impl Image {
             }
             image.sections.push(Section { name: section.name()?.to_owned(), kind, at, stored });
         }
-        let symbols = file.symbols().filter(|symbol| symbol.size() > 0);
-        let mut arenas = symbols.filter(|symbol| symbol.name().is_ok_and(|name| is(name, arena)));
-        image.arena =
-            arenas.next().map(|found| Bytes { address: found.address(), bytes: found.size() });
+        [image.arena, image.fast] = names.map(|name| {
+            let symbols = file.symbols().filter(|symbol| symbol.size() > 0);
+            let mut found =
+                symbols.filter(|symbol| symbol.name().is_ok_and(|named| is(named, name)));
+            found.next().map(|found| Bytes { address: found.address(), bytes: found.size() })
+        });
         Ok(image)
     }
 }
@@ -187,7 +194,8 @@ pub mod tests {
             (false, "_RNvCs1234_8firmware5ARENA"),
         ] {
             let image =
-                Image::parse(&elf(is_64, &[CODE, RODATA, DATA, BSS], symbol), "ARENA").unwrap();
+                Image::parse(&elf(is_64, &[CODE, RODATA, DATA, BSS], symbol), ["ARENA", "FAST"])
+                    .unwrap();
             let found: Vec<_> =
                 image.sections.iter().map(|found| (&found.name[..], found.kind)).collect();
             let expected = [
@@ -200,17 +208,21 @@ pub mod tests {
             let stored: Vec<_> = image.sections.iter().map(|found| found.stored).collect();
             assert_eq!(stored, [None, None, Some(0x3000), None]);
             assert_eq!(image.arena, Some(Bytes { address: 0x2000_1000, bytes: 8192 }), "{symbol}");
+            assert_eq!(image.fast, None);
         }
         let other = elf(true, &[BSS], "_ZN8firmware6BARENA17h0123456789abcdefE");
-        assert_eq!(Image::parse(&other, "ARENA").unwrap().arena, None);
+        assert_eq!(Image::parse(&other, ["ARENA", "FAST"]).unwrap().arena, None);
+        let fast = elf(true, &[BSS], "_ZN8firmware4FAST17h0123456789abcdefE");
+        let image = Image::parse(&fast, ["ARENA", "FAST"]).unwrap();
+        assert_eq!((image.arena, image.fast.map(|fast| fast.bytes)), (None, Some(8192)));
     }
 
     #[test]
     fn what_is_no_image_is_refused() {
         let image = elf(true, &[CODE, BSS], "ARENA");
-        assert!(Image::parse(b"#!/bin/sh", "ARENA").unwrap_err().contains("no ELF file"));
+        assert!(Image::parse(b"#!/bin/sh", ["ARENA", "FAST"]).unwrap_err().contains("no ELF file"));
         for bytes in [20, 70, image.len() - 1] {
-            assert!(Image::parse(&image[..bytes], "ARENA").is_err(), "{bytes}");
+            assert!(Image::parse(&image[..bytes], ["ARENA", "FAST"]).is_err(), "{bytes}");
         }
     }
 }

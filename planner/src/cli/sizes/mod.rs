@@ -2,21 +2,25 @@
 
 mod count;
 mod image;
+mod limit;
 mod report;
 
 use super::Error;
+use super::error::SizesError;
 use super::files::Files;
 use super::output::Output;
 use count::Memory;
 use eyelet_planner::board::Board;
 use eyelet_planner::{open, replace};
 use image::Image;
+use limit::Limit;
 use report::{Compared, Report};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Counts what a firmware image takes of every memory of its board: code, constants, data, zeroed data, the arena of
-/// networks, and the stack that the board's description sets aside. Exits with 1 where a memory is too small.
+/// networks, their fast memory, and the stack that the board's description sets aside. Exits with 1 where a memory is too small, or a part
+/// larger than its limit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
@@ -29,6 +33,12 @@ pub struct Args {
     /// The variable that serves as arena, in Rust or C.
     #[arg(long, value_name = "SYMBOL", default_value = "ARENA")]
     arena: String,
+    /// The variable that serves as fast memory, in Rust or C.
+    #[arg(long, value_name = "SYMBOL", default_value = "FAST")]
+    fast: String,
+    /// The most that a part may take in all memories together: code=300KiB, or another column's name. May be repeated.
+    #[arg(long, value_name = "PART=SIZE", value_parser = limit::parse)]
+    limit: Vec<Limit>,
     /// Writes the sizes to a file, to compare later images with.
     #[arg(long, value_name = "FILE.json")]
     save: Option<PathBuf>,
@@ -40,7 +50,8 @@ pub struct Args {
 const EXAMPLE: &str = "\
 Example:
   eyelet sizes firmware.elf --board ./mine.toml --save sizes.json
-  eyelet sizes firmware.elf --board ./mine.toml --compare sizes.json";
+  eyelet sizes firmware.elf --board ./mine.toml --compare sizes.json
+  eyelet sizes firmware.elf --board ./mine.toml --limit code=300KiB";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     Files::default()
@@ -51,10 +62,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         .check()?;
     let board = Board::load(&args.board)?.described;
     if board.memories.is_empty() {
-        return Err(Error::NoMemories { board: board.name });
+        return Err(SizesError::NoMemories { board: board.name }.into());
     }
-    let wrong = |reason| Error::Image { path: args.image.clone(), reason };
-    let image = Image::parse(&read(&args.image)?, &args.arena).map_err(wrong)?;
+    let wrong = |reason| SizesError::Image { path: args.image.clone(), reason };
+    let image = Image::parse(&read(&args.image)?, [&args.arena, &args.fast]).map_err(wrong)?;
     let memories = count::count(&image, &board).map_err(wrong)?;
     let before = match &args.compare {
         Some(path) => Some(saved(path)?),
@@ -67,11 +78,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             .map_err(|error| write(std::io::Error::from(error)))?;
         replace::replace(path, |sink| writeln!(sink, "{text}")).map_err(write)?;
     }
-    let over = report.over();
+    let mut over = report.over();
+    over.extend(args.limit.iter().filter_map(|limit| limit.over(report.memories())));
     output.report(&Compared { report, before })?;
     match over.is_empty() {
         true => Ok(()),
-        false => Err(Error::Over { path: args.image, over }),
+        false => Err(SizesError::Over { path: args.image, over }.into()),
     }
 }
 
@@ -86,7 +98,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 fn saved(path: &Path) -> Result<Vec<Memory>, Error> {
     let report: report::Saved = serde_json::from_slice(&read(path)?).map_err(|error| {
         let reason = format!("it is no file that `eyelet sizes --save` wrote: {error}");
-        Error::Image { path: path.to_owned(), reason }
+        SizesError::Image { path: path.to_owned(), reason }
     })?;
     Ok(report.memories)
 }

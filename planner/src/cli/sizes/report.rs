@@ -2,7 +2,8 @@
 
 use super::count::Memory;
 use super::image::Image;
-use eyelet_planner::board::described::Board;
+use crate::cli::table::Table;
+use eyelet_planner::board::described::{Board, Region};
 use eyelet_planner::size;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,6 +20,10 @@ pub struct Report {
     arena_bytes: Option<u64>,
     /// What the board gives networks, if its description says so.
     board_arena_bytes: Option<u64>,
+    /// The variable of fast memory, where the image has it.
+    fast_bytes: Option<u64>,
+    /// What the board gives networks of that.
+    board_fast_bytes: u64,
     memories: Vec<Memory>,
 }
 
@@ -45,10 +50,17 @@ impl Report {
             fits: true,
             arena_bytes: image.arena.map(|arena| arena.bytes),
             board_arena_bytes: board.arena_bytes(),
+            fast_bytes: image.fast.map(|fast| fast.bytes),
+            board_fast_bytes: board.bytes(Region::Fast),
             memories,
         };
         report.fits = report.over().is_empty();
         report
+    }
+
+    /// What the image takes of each memory.
+    pub fn memories(&self) -> &[Memory] {
+        &self.memories
     }
 
     /// What is too large, in sentences.
@@ -74,44 +86,36 @@ impl Report {
                 size::exact(most)
             ));
         }
+        if let Some(fast) = self.fast_bytes
+            && fast > self.board_fast_bytes
+        {
+            over.push(format!(
+                "fast memory has {}, and the region fast of the board {} has {}",
+                size::exact(fast),
+                self.board,
+                size::exact(self.board_fast_bytes)
+            ));
+        }
         over
     }
 }
 
 /// Characters of a memory's bar, and what each part is drawn with.
 const BAR: u64 = 40;
-const MARKS: [char; 6] = ['c', 'r', 'd', 'b', 'A', 's'];
+const MARKS: [char; 7] = ['c', 'r', 'd', 'b', 'A', 'F', 's'];
 
 impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { image, board, arena_bytes, memories, .. } = &self.report;
         writeln!(f, "{} on the board {board}, in bytes", image.display())?;
-        write!(f, "{:<12}", "memory")?;
-        for (name, _) in Memory::default().parts() {
-            write!(f, "{name:>11}")?;
-        }
-        writeln!(f, "{:>11}{:>12}{:>7}", "used", "of", "share")?;
-        for memory in memories {
-            write!(f, "{:<12}", memory.name)?;
-            for (_, bytes) in memory.parts() {
-                write!(f, "{bytes:>11}")?;
-            }
-            let Memory { used_bytes, bytes, .. } = *memory;
-            let share = 100.0 * used_bytes as f64 / bytes as f64;
-            writeln!(f, "{used_bytes:>11}{bytes:>12}{share:>6.1}%")?;
-            let before = self.before.iter().flatten().find(|before| before.name == memory.name);
-            if let Some(before) = before {
-                write!(f, "{:<12}", "  change")?;
-                for (now, before) in memory.parts().iter().zip(before.parts()) {
-                    write!(f, "{:>11}", change(before.1, now.1))?;
-                }
-                writeln!(f, "{:>11}", change(before.used_bytes, used_bytes))?;
-            }
-        }
+        write!(f, "{}", self.table())?;
         for memory in memories {
             writeln!(f, "{:<12}[{}]", memory.name, bar(memory))?;
         }
-        writeln!(f, "c code, r constants, d data, b zeroed data, A arena, s stack, . free")?;
+        writeln!(
+            f,
+            "c code, r constants, d data, b zeroed data, A arena, F fast memory, s stack, . free"
+        )?;
         if arena_bytes.is_none() {
             writeln!(
                 f,
@@ -119,6 +123,47 @@ impl fmt::Display for Compared {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Compared {
+    /// A row for each part, a column for each memory, and one for what has changed of it.
+    fn table(&self) -> Table {
+        let memories = &self.report.memories;
+        let before = |memory: &Memory| {
+            self.before.iter().flatten().find(|before| before.name == memory.name)
+        };
+        let mut headers = vec!["part".to_owned()];
+        for memory in memories {
+            headers.push(memory.name.clone());
+            headers.extend(before(memory).map(|_| "change".to_owned()));
+        }
+        let mut table = Table::new(1, headers).names();
+        for index in 0..=Memory::default().parts().len() {
+            let part = |memory: &Memory| {
+                memory.parts().get(index).copied().unwrap_or(("used", memory.used_bytes))
+            };
+            let mut row = vec![part(&Memory::default()).0.to_owned()];
+            for memory in memories {
+                let now = part(memory).1;
+                row.push(now.to_string());
+                row.extend(before(memory).map(|before| change(part(before).1, now)));
+            }
+            table.row(row);
+        }
+        let mut last = |name: &str, cell: &dyn Fn(&Memory) -> String| {
+            let mut row = vec![name.to_owned()];
+            for memory in memories {
+                row.push(cell(memory));
+                row.extend(before(memory).map(|_| String::new()));
+            }
+            table.row(row);
+        };
+        last("of", &|memory| memory.bytes.to_string());
+        last("share", &|memory| {
+            format!("{:.1}%", 100.0 * memory.used_bytes as f64 / memory.bytes as f64)
+        });
+        table
     }
 }
 
@@ -157,7 +202,9 @@ mod tests {
 
     fn report(bss_bytes: u64) -> Report {
         let bss = (BSS.0, BSS.1, BSS.2, bss_bytes, true, BSS.5);
-        let image = Image::parse(&elf(true, &[CODE, RODATA, DATA, bss], "ARENA"), "ARENA").unwrap();
+        let image =
+            Image::parse(&elf(true, &[CODE, RODATA, DATA, bss], "ARENA"), ["ARENA", "FAST"])
+                .unwrap();
         let memories = count(&image, &board()).unwrap();
         Report::new(Path::new("image.elf"), &board(), &image, memories)
     }
@@ -166,10 +213,30 @@ mod tests {
     fn the_table_says_what_has_changed() {
         let before = Some(report(9192).memories);
         let text = Compared { report: report(10_000), before }.to_string();
-        let sram = "sram                  0          0        200       1808       8192       4096      14296       32768  43.6%";
-        let change = "  change              0          0          0       +808          0          0       +808";
-        assert!(text.contains(&format!("{sram}\n{change}\n")), "{text}");
+        for line in [
+            "part    flash  change   sram  change",
+            "bss         0       0   1808    +808",
+            "arena       0       0   8192       0",
+            "used     8200       0  14296    +808",
+            "of      16384          32768",
+            "share   50.0%          43.6%",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
+        }
         assert!(text.contains("flash       [cccccccccccccrrrrrrrd..................."), "{text}");
+    }
+
+    /// Whatever the sizes, and with what has changed.
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let mut large = report(9192);
+        let [flash, sram] = &mut large.memories[..] else { panic!("two memories") };
+        (flash.code_bytes, sram.arena_bytes) = (1 << 31, 1 << 31);
+        let before = Some(report(9192).memories);
+        let mut text = String::new();
+        Compared { report: large, before }.table().fit(80, &mut text).unwrap();
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        assert_eq!(text.matches("rodata").count(), 1, "{text}");
     }
 
     #[test]
@@ -186,5 +253,13 @@ mod tests {
         report.arena_bytes = Some(12 << 10);
         let over = report.over();
         assert!(over[0].contains("12 KiB") && over[0].contains("8 KiB"), "{over:?}");
+    }
+
+    #[test]
+    fn fast_memory_beyond_what_the_board_gives_is_over() {
+        let mut report = report(9192);
+        report.fast_bytes = Some(4096);
+        let over = report.over();
+        assert!(over[0].contains("fast memory has 4 KiB") && over[0].contains("has 0"), "{over:?}");
     }
 }

@@ -4,28 +4,29 @@
 //! Nothing is written but the curve.
 
 mod chart;
+mod swept;
 
-use super::Error;
+use super::boards::Boards;
+use super::budgets::Budgets;
 use super::model::Reading;
 use super::output::{Output, milliseconds};
+use super::plan::strategies::{Strategies, Wanted};
 use super::plan::{encoding, lower};
 use super::progress::Progress;
-use super::target::Target;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use eyelet::pack::{Encoding, PAGE, STRATEGIES};
+use super::table::Table;
+use super::target::{Costs, Origin, Target};
+use super::{Error, lacks};
+use eyelet::pack::Encoding;
 use eyelet_planner::board::Device;
-use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::choose::choose;
-use eyelet_planner::strategy::{Effort, PackRequest, PlanError, PlanResult, Strategy};
+use eyelet_planner::strategy::{Effort, PackRequest, Strategy};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use swept::{Swept, bound_ns};
 
 /// Predicts a model's latency for many budgets, by every strategy, without writing a pack.
 ///
@@ -36,16 +37,17 @@ use std::time::Instant;
 pub struct Args {
     /// The model.
     #[arg(value_name = "MODEL")]
-    model: PathBuf,
-    /// The smallest and the largest budget.
-    #[arg(long, value_name = "SIZE..SIZE", value_parser = range)]
-    budgets: (u64, u64),
-    /// Budgets, the two ends included.
+    model: Option<PathBuf>,
+    /// The smallest and the largest budget, or a list of budgets.
+    #[arg(long, alias = "budget", value_name = "SIZE..SIZE|SIZE,…", allow_negative_numbers = true,
+        value_parser = Budgets::parse)]
+    budgets: Vec<Budgets>,
+    /// Budgets of a range, the two ends included.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1000))]
     points: u32,
-    /// Strategies to compare, separated by commas [default: all].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = PossibleValuesParser::new(STRATEGIES).try_map(|name| name.parse::<Strategy>()))]
-    strategies: Vec<Strategy>,
+    /// Strategies to compare, separated by commas [default: all]. `--strategies list` says what each does.
+    #[arg(long, alias = "strategy", value_name = "NAMES", value_delimiter = ',', value_parser = Wanted::parse)]
+    strategies: Vec<Wanted>,
     #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
@@ -71,18 +73,6 @@ Example:
 
 Exit codes: 0 when the curve is there, also if no point of it is feasible; 1 on an error; 2 when the
 command line makes no sense.";
-
-/// `8MiB..256MiB`.
-fn range(text: &str) -> Result<(u64, u64), String> {
-    let (low, high) = text
-        .split_once("..")
-        .ok_or_else(|| format!("`{text}` is no range of sizes: write one such as 8MiB..256MiB"))?;
-    let (low, high) = (size::parse(low)?, size::parse(high)?);
-    match low < high {
-        true => Ok((low, high)),
-        false => Err(format!("`{text}` is empty: the smaller size comes first")),
-    }
-}
 
 /// A file of the curve.
 #[derive(Clone, Debug)]
@@ -117,6 +107,7 @@ struct Sweep {
     device: Device,
     /// Whether the costs are estimates and not measured.
     estimated: bool,
+    costs: Origin,
     threads: u32,
     exact: bool,
     weights: &'static str,
@@ -161,23 +152,38 @@ struct Planned {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let (profile, threads) = args.target.choose()?;
-    let strategies: Vec<Strategy> = match args.strategies.is_empty() {
-        true => Strategy::ALL.into_iter().filter(|one| one.serves(&profile)).collect(),
-        false => args.strategies,
+    if args.target.lists_boards() {
+        return output.report(&Boards::known()?);
+    }
+    let Some(wanted) = Wanted::all(&args.strategies) else {
+        return output.report(&Strategies::known());
     };
+    let model = args.model.ok_or_else(|| lacks("sweep", "<MODEL>"))?;
+    if args.budgets.is_empty() {
+        return Err(lacks("sweep", "--budgets <SIZE..SIZE|SIZE,…>"));
+    }
     let outputs = args.output.iter().map(|file| &file.path);
-    let files = args.reading.files(args.target.files().reads_model(&args.model));
+    let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes("-o", outputs).check()?;
-    let graph = args.reading.import("`eyelet sweep`", &args.model)?;
-    let mut request = PackRequest {
+    let Costs { profile, threads, origin } = args.target.choose(Some(&model), output)?;
+    let strategies: Vec<Strategy> = match wanted.is_empty() {
+        true => Strategy::ALL.into_iter().filter(|one| one.serves(&profile)).collect(),
+        false => wanted,
+    };
+    let graph = args.reading.import("`eyelet sweep`", &model)?;
+    let request = PackRequest {
         exact: args.exact,
         effort: args.effort,
         weights: args.weights,
         ..PackRequest::new(Vec::new(), profile, threads)
     };
-    let network = lower(&request, &args.model, &graph)?;
-    let sizes = spaced(args.budgets, args.points);
+    let network = lower(&request, &model, &graph)?;
+    let sizes = Budgets::sorted(&args.budgets, args.points);
+    let smallest = sizes.first().copied().unwrap_or(0);
+    let swept = strategies
+        .iter()
+        .map(|&strategy| Swept::new(strategy, &request, &model, (&graph, &network), smallest));
+    let swept = swept.collect::<Result<Vec<_>, _>>()?;
     let total = sizes.len() * (strategies.len() + 1);
     let progress = Progress::count(output, "planning", total as u64);
     let mut sweep = Sweep {
@@ -185,6 +191,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         board: request.profile.name.clone(),
         device: Device::of(request.profile.isa),
         estimated: request.profile.estimated,
+        costs: origin,
         threads,
         exact: args.exact,
         weights: args.weights.name(),
@@ -195,86 +202,21 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         files: args.output.iter().map(|file| file.path.clone()).collect(),
     };
     for &budget_bytes in &sizes {
-        let profile = &request.profile;
-        let bound_ns = match args.exact {
-            true => lower_bound_ns(&network, budget_bytes, profile, threads),
-            false => bound_of_all_ns(&network, profile, threads, budget_bytes),
-        };
-        let lower_bound_ms = milliseconds(bound_ns);
+        let lower_bound_ms = milliseconds(bound_ns(&request, &network, &swept, budget_bytes));
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
         progress.set(sweep.budgets.len() as u64);
     }
-    for strategy in strategies {
-        request.strategy = strategy;
-        request.exact = args.exact || strategy.computes_directly();
-        // What is too little for a strategy needs no search to be found too little again.
-        let mut smallest = 0;
-        for &budget in &sizes {
-            request.budgets = vec![budget];
-            let planned = match budget < smallest {
-                true => None,
-                false => point(&request, &network, &mut smallest)?,
-            };
-            sweep.points.push(Point {
-                strategy: strategy.name(),
-                budget_bytes: budget,
-                feasible: planned.is_some(),
-                smallest_bytes: planned.is_none().then_some(smallest),
-                planned,
-            });
+    for one in swept {
+        one.points(&sizes, |point| {
+            sweep.points.push(point);
             progress.set((sweep.budgets.len() + sweep.points.len()) as u64);
-        }
+        })?;
     }
     drop(progress);
     for Destination { path, form } in &args.output {
         write(&sweep, path, *form)?;
     }
     output.report(&sweep)
-}
-
-/// The plan for a request's budget. Where there is none, `smallest` becomes the budget of the smallest.
-fn point(
-    request: &PackRequest,
-    network: &Network,
-    smallest: &mut u64,
-) -> Result<Option<Planned>, Error> {
-    let start = Instant::now();
-    let chosen = match choose(network, request) {
-        Ok(chosen) => chosen,
-        Err(PlanError::Budget { smallest: found, .. }) => {
-            *smallest = found;
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let plan_ms = milliseconds(start.elapsed().as_nanos() as u64);
-    let planned = chosen.made.first().zip(chosen.predicted_ns.first());
-    Ok(planned.map(|(PlanResult { plan, .. }, predicted_ns)| Planned {
-        predicted_ms: milliseconds(*predicted_ns),
-        bytes_read_per_inference: plan.bytes_per_inference(),
-        resident_bytes: plan.resident_bytes(),
-        arena_bytes: plan.arena_bytes,
-        steps: plan.steps.len(),
-        loads: plan.loads.len(),
-        plan_ms,
-    }))
-}
-
-/// Budgets evenly spaced in their logarithms, in whole pages but for the ends, each once.
-fn spaced((low, high): (u64, u64), points: u32) -> Vec<u64> {
-    let ratio = high as f64 / low as f64;
-    let at = |index: u32| match index {
-        0 => low,
-        last if last + 1 == points => high,
-        index => {
-            let share = f64::from(index) / f64::from(points - 1);
-            let bytes = (low as f64 * ratio.powf(share)) as u64;
-            bytes.next_multiple_of(PAGE).clamp(low, high)
-        }
-    };
-    let mut budgets: Vec<u64> = (0..points).map(at).collect();
-    budgets.dedup();
-    budgets
 }
 
 /// Bytes of all weights as the direct algorithms pack them.
@@ -339,60 +281,28 @@ impl fmt::Display for Sweep {
             self.board,
             if self.estimated { ", estimated costs" } else { "" }
         )?;
-        let width = |name: &str| name.len().max(9);
-        write!(f, "{:>10} {:>11}", "budget", "lower bound")?;
-        for name in &self.strategies {
-            write!(f, " {name:>w$}", w = width(name))?;
-        }
-        writeln!(f)?;
+        let names = self.strategies.iter().copied();
+        let mut table = Table::new(2, ["budget", "bound by costs"].into_iter().chain(names));
         for (index, budget) in self.budgets.iter().enumerate() {
-            let human = size::human(budget.budget_bytes);
-            write!(f, "{human:>10} {:>11.2}", budget.lower_bound_ms)?;
-            for (number, name) in self.strategies.iter().enumerate() {
-                let point = &self.points[number * self.budgets.len() + index];
-                let text = match &point.planned {
-                    Some(plan) => format!("{:.2}", plan.predicted_ms),
-                    None => "-".to_owned(),
-                };
-                write!(f, " {text:>w$}", w = width(name))?;
-            }
-            writeln!(f)?;
+            let keys = [size::human(budget.budget_bytes), format!("{:.2}", budget.lower_bound_ms)];
+            let points = self.points.iter().skip(index).step_by(self.budgets.len());
+            let cells = points.map(|point| match &point.planned {
+                Some(plan) => format!("{:.2}", plan.predicted_ms),
+                None => "-".to_owned(),
+            });
+            table.row(keys.into_iter().chain(cells));
         }
+        write!(f, "{table}")?;
         for (number, name) in self.strategies.iter().enumerate() {
             let points = &self.points[number * self.budgets.len()..][..self.budgets.len()];
             if let Some(smallest) = points.iter().filter_map(|point| point.smallest_bytes).max() {
                 writeln!(f, "- {name} needs {} at least", size::human(smallest))?;
             }
         }
+        writeln!(f, "({})", self.costs)?;
         for file in &self.files {
             writeln!(f, "wrote {}", file.display())?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets_are_spaced_by_their_ratio() {
-        assert_eq!(spaced((8 << 20, 64 << 20), 4), [8 << 20, 16 << 20, 32 << 20, 64 << 20]);
-        assert_eq!(spaced((4096, 8192), 9), [4096, 8192]);
-        let odd = spaced((10_000, 1_000_001), 7);
-        assert_eq!((odd[0], odd[6]), (10_000, 1_000_001));
-        assert!(odd.windows(2).all(|pair| pair[0] < pair[1]));
-    }
-
-    #[test]
-    fn ranges_are_read() {
-        assert_eq!(range("8MiB..256MiB"), Ok((8 << 20, 256 << 20)));
-        for (bad, says) in [
-            ("8MiB", "no range"),
-            ("8MiB..4MiB", "the smaller size comes first"),
-            ("8MiB..x", "is not a size"),
-        ] {
-            assert!(range(bad).unwrap_err().contains(says), "{bad}");
-        }
     }
 }

@@ -71,18 +71,7 @@ pub fn classes(tasks: &[Task]) -> Verdict {
 
 /// Tasks, and a step that may always be in their way.
 fn blocked(tasks: &[Task], step_ns: u64) -> Vec<Task> {
-    let step = Task {
-        period_ns: LONGEST_NS,
-        deadline_ns: LONGEST_NS,
-        jitter_ns: 0,
-        level: 0,
-        chunks: 0,
-        chunk_ns: 0,
-        compute_ns: step_ns,
-        step_ns,
-        streams: false,
-        reload_ns: 0,
-    };
+    let step = Task { ..Task::new(LONGEST_NS, step_ns) };
     let step = (step_ns > 0 && !tasks.is_empty()).then_some(step);
     tasks.iter().copied().chain(step).collect()
 }

@@ -77,42 +77,15 @@ pub fn demand_bound(tasks: &[Task]) -> Verdict {
     Verdict::Kept
 }
 
-/// The point with the least slack among all deadlines up to `most` points; for reports.
-pub fn tightest(tasks: &[Task], most: usize) -> Option<Point> {
-    let blocking = Blocking::new(tasks);
-    let last = blocking.last_ns()?.saturating_mul(2).max(horizon_ns(tasks).min(1 << 50));
-    let mut deadlines: Vec<u64> = Vec::new();
-    for task in tasks {
-        let first = task.deadline_ns;
-        let times =
-            (0..most as u64).map(|n| first.saturating_add(n.saturating_mul(task.period_ns)));
-        deadlines.extend(
-            times
-                .map(|ns| ns.saturating_sub(task.jitter_ns).max(first))
-                .take_while(|&ns| ns <= last),
-        );
-    }
-    deadlines.sort_unstable();
-    deadlines.dedup();
-    deadlines.truncate(most);
-    let demand = Demand::new(tasks);
-    let point = |&at_ns: &u64| Point {
-        at_ns,
-        demand_ns: demand.at_ns(at_ns),
-        blocking_ns: blocking.at_ns(at_ns),
-    };
-    deadlines.iter().map(point).min_by_key(Point::slack_ns)
-}
-
 /// Σ dbf.
-struct Demand<'a> {
+pub(super) struct Demand<'a> {
     tasks: &'a [Task],
     /// From when on a task's reloading counts: jobs of lower levels are due within the interval.
     reload_from_ns: Vec<u64>,
 }
 
 impl<'a> Demand<'a> {
-    fn new(tasks: &'a [Task]) -> Self {
+    pub(super) fn new(tasks: &'a [Task]) -> Self {
         let from = |task: &Task| {
             let lower = tasks.iter().filter(|other| other.level < task.level && other.chunks > 0);
             lower.map(|other| other.deadline_ns).min().unwrap_or(u64::MAX)
@@ -121,7 +94,7 @@ impl<'a> Demand<'a> {
         Self { tasks, reload_from_ns: tasks.iter().map(reloads).collect() }
     }
 
-    fn at_ns(&self, at_ns: u64) -> u64 {
+    pub(super) fn at_ns(&self, at_ns: u64) -> u64 {
         let all = self.tasks.iter().zip(&self.reload_from_ns);
         all.fold(0, |sum: u64, (task, &from_ns)| {
             let cost_ns = if at_ns >= from_ns { cost_ns(task) } else { job_ns(task) };
@@ -154,7 +127,7 @@ fn task_deadline_below(task: &Task, below_ns: u64) -> Option<u64> {
 }
 
 /// Beyond this length demand cannot exceed the time. No task blocks there.
-fn horizon_ns(tasks: &[Task]) -> u64 {
+pub(super) fn horizon_ns(tasks: &[Task]) -> u64 {
     let load = utilization(tasks);
     let ahead: f64 = tasks
         .iter()
@@ -189,7 +162,7 @@ fn busy_ns(tasks: &[Task]) -> Option<u64> {
 }
 
 /// B(t), constant from each deadline to the next.
-struct Blocking {
+pub(super) struct Blocking {
     segments: Vec<Segment>,
 }
 
@@ -199,7 +172,7 @@ struct Segment {
 }
 
 impl Blocking {
-    fn new(tasks: &[Task]) -> Self {
+    pub(super) fn new(tasks: &[Task]) -> Self {
         let mut deadlines: Vec<u64> = tasks.iter().map(|task| task.deadline_ns).collect();
         deadlines.sort_unstable();
         deadlines.dedup();
@@ -218,11 +191,11 @@ impl Blocking {
     }
 
     /// The longest deadline.
-    fn last_ns(&self) -> Option<u64> {
+    pub(super) fn last_ns(&self) -> Option<u64> {
         self.segments.last().map(|segment| segment.from_ns)
     }
 
-    fn at_ns(&self, at_ns: u64) -> u64 {
+    pub(super) fn at_ns(&self, at_ns: u64) -> u64 {
         let after = self.segments.partition_point(|segment| segment.from_ns <= at_ns);
         after.checked_sub(1).map_or(0, |k| self.segments[k].blocking_ns)
     }
@@ -321,18 +294,7 @@ mod tests {
     use super::*;
 
     fn task(period_ns: u64, deadline_ns: u64, compute_ns: u64, step_ns: u64) -> Task {
-        Task {
-            period_ns,
-            deadline_ns,
-            jitter_ns: 0,
-            level: 0,
-            chunks: 0,
-            chunk_ns: 1,
-            compute_ns,
-            step_ns,
-            streams: false,
-            reload_ns: 0,
-        }
+        Task { deadline_ns, chunk_ns: 1, step_ns, ..Task::new(period_ns, compute_ns) }
     }
 
     #[test]

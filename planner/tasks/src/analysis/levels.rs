@@ -5,7 +5,7 @@
 //! where to cut the tasks, in order of deadlines.
 
 use super::demand_bound;
-use eyelet::tasks::{Task, set_reloads};
+use eyelet::tasks::{Policy, Scheduler, SetError, Task, set_reloads};
 
 /// Chunks of the pool without which some job could not run.
 pub fn least_pool(tasks: &[Task]) -> u32 {
@@ -37,6 +37,9 @@ pub const EXACT: usize = 10;
 /// More tasks with chunks get one level.
 pub const MOST: usize = 32;
 
+/// Tasks that the scheduler is asked about.
+const MOST_CHECKED: usize = 64;
+
 /// Sets levels that pass the test in a pool of so many chunks. `false`: none of those that are tried passes.
 pub fn choose(tasks: &mut [Task], pool: u32, effort: Effort) -> bool {
     let order = by_deadline(tasks);
@@ -53,8 +56,14 @@ pub fn choose(tasks: &mut [Task], pool: u32, effort: Effort) -> bool {
     };
     choices.into_iter().any(|cuts| {
         set(tasks, &order, cuts, pool);
-        demand_bound(tasks).kept()
+        demand_bound(tasks).kept() && has_room(tasks, pool)
     })
+}
+
+/// Every job's chunks fit beside the room of begun jobs of lower levels.
+fn has_room(tasks: &[Task], pool: u32) -> bool {
+    let refused = Scheduler::<MOST_CHECKED>::new(Policy::Steps, tasks, pool).err();
+    !matches!(refused, Some(SetError::Pool { .. }))
 }
 
 /// The test passes if nothing is pushed out and nobody waits for a whole job: without this no choice of levels can pass.
@@ -86,18 +95,7 @@ mod tests {
     use super::*;
 
     fn task(period_ns: u64, chunks: u32, compute_ns: u64) -> Task {
-        Task {
-            period_ns,
-            deadline_ns: period_ns,
-            jitter_ns: 0,
-            level: 0,
-            chunks,
-            chunk_ns: 1,
-            compute_ns,
-            step_ns: 1,
-            streams: false,
-            reload_ns: 0,
-        }
+        Task { chunks, chunk_ns: 1, step_ns: 1, ..Task::new(period_ns, compute_ns) }
     }
 
     #[test]
@@ -116,6 +114,15 @@ mod tests {
         assert_eq!(tasks[2].reload_ns, 2);
         assert!(choose(&mut tasks, 12, Effort::Few));
         assert_eq!(tasks[2].reload_ns, 0);
+    }
+
+    #[test]
+    fn the_room_of_a_begun_job_is_counted() {
+        // As above, but the long job's chunks hold what it has computed.
+        let long = Task { room: 10, ..task(5000, 10, 490) };
+        let mut tasks = [long, task(4000, 8, 100), task(100, 2, 20)];
+        assert!(!choose(&mut tasks, 11, Effort::Few));
+        assert!(choose(&mut tasks, 12, Effort::Few));
     }
 
     #[test]

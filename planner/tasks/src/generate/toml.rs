@@ -29,7 +29,7 @@ pub fn to_toml(set: &TaskSet, chunk_sizes: &[u64]) -> String {
         let _ = write!(
             text,
             "\n[[task]]\nname = {name}\nperiod = \"{}ns\"\ndeadline = \"{}ns\"\njitter = \"{}ns\"\nurgency = {:?}\n\
-             compute = \"{}ns\"\nstep = \"{}ns\"\nbytes = \"{}B\"\nswappable = \"{}B\"\nstreams = {}\n",
+             compute = \"{}ns\"\nstep = \"{}ns\"\nbytes = \"{}B\"\nswappable = \"{}B\"\nroom = \"{}B\"\nstreams = {}\n",
             task.period_ns,
             task.deadline_ns,
             task.jitter_ns,
@@ -37,7 +37,8 @@ pub fn to_toml(set: &TaskSet, chunk_sizes: &[u64]) -> String {
             task.cost.compute_ns,
             task.cost.step_ns,
             task.cost.bytes,
-            task.cost.swappable_bytes,
+            task.cost.weights.bytes,
+            task.cost.room.bytes,
             task.cost.streams,
         );
     }

@@ -1,7 +1,7 @@
 //! Sets of a given load: UUniFast shares, periods log-uniform.
 
 use super::MB;
-use crate::set::{Cost, Storage, Task, TaskSet, Transfer};
+use crate::set::{Cost, Storage, Swappable, Task, TaskSet, Transfer};
 use rand::Rng;
 
 /// What a random set is like.
@@ -52,7 +52,8 @@ pub fn draw(shape: &Shape, random: &mut impl Rng) -> TaskSet {
             compute_ns,
             step_ns: ((compute_ns as f64 * shape.step) as u64).clamp(1, compute_ns),
             bytes,
-            swappable_bytes: (bytes as f64 * shape.swappable) as u64,
+            weights: Swappable::of((bytes as f64 * shape.swappable) as u64),
+            room: Swappable::default(),
             streams: false,
         };
         Task {
@@ -69,6 +70,7 @@ pub fn draw(shape: &Shape, random: &mut impl Rng) -> TaskSet {
     let transfer = Transfer { per_chunk_ns: 20_000, bytes_per_second: shape.bytes_per_second };
     TaskSet {
         memory_bytes: (all as f64 * (1.0 - shape.overflow)) as u64,
+        page_bytes: 0,
         storage: Storage {
             chunk_bytes: MB,
             read: transfer,

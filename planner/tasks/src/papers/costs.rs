@@ -6,7 +6,7 @@
 use super::drawn::Drawn;
 use super::table2::OBJECTS;
 use super::table3::GPU_GB;
-use crate::set::{Cost, Storage, Task, TaskSet, Transfer};
+use crate::set::{Cost, Storage, Swappable, Task, TaskSet, Transfer};
 
 const MB: f64 = 1e6;
 
@@ -97,7 +97,8 @@ impl Approach {
                 compute_ns,
                 step_ns: compute_ns,
                 bytes: gigabytes(network.memory_gb[at]),
-                swappable_bytes: gigabytes(network.swappable_gb[at]),
+                weights: Swappable::of(gigabytes(network.swappable_gb[at])),
+                room: Swappable::default(),
                 streams: false,
             };
             let period_ns = (member.period_ms * 1e6) as u64;
@@ -106,6 +107,7 @@ impl Approach {
         };
         TaskSet {
             memory_bytes: (GPU_GB * 1e9 * memory).round() as u64,
+            page_bytes: 0,
             storage,
             tasks: drawn.members.iter().enumerate().map(task).collect(),
         }

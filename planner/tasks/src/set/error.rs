@@ -60,8 +60,55 @@ pub enum Reason {
     Source { given: usize },
     #[error("budgets are of a model: give model, or leave them out")]
     BudgetsWithoutModel,
+    #[error(
+        "the list has 0 sizes, and at least 1 is needed: give one such as 4MiB, or leave the key out"
+    )]
+    NoChunkSize,
     #[error("it is not a finite, positive number")]
     Urgency,
+    #[error("there is no such order: write steps or classes")]
+    Order,
+    #[error(
+        "the pool of {pool} chunks is more than the memory has beside what stays, {free}: give more memory, or decide \
+         again with `eyelet schedule`"
+    )]
+    Pool { pool: u32, free: u32 },
+    #[error("chunks of {chunk} bytes are no whole pages: give a multiple of {page} bytes")]
+    ChunkOfPages { chunk: u64, page: u64 },
+    #[error(
+        "a chunk of {} is more than the memory, {}: give smaller chunks, or more memory",
+        human_bytes(*chunk), human_bytes(*memory)
+    )]
+    ChunkBeyondMemory { chunk: u64, memory: u64 },
+    #[error(
+        "what stays in memory takes {stay} bytes, and the memory has {memory}: give more memory, or decide again with \
+         `eyelet schedule`"
+    )]
+    Stay { stay: u64, memory: u64 },
+    #[error(
+        "it is lower than the level of a task with a longer deadline: levels fall as deadlines grow, so decide again \
+         with `eyelet schedule`"
+    )]
+    Level,
+    #[error(
+        "task {task:?} has no place in an order by classes: there tasks with chunks share one level, the others have \
+         another one, and none streams; write steps, or decide again with `eyelet schedule`"
+    )]
+    Class { task: String },
+    #[error(
+        "with those of lower tasks that stream, {needed} chunks are needed at once, and the pool has {pool}: give more \
+         memory, or decide again with `eyelet schedule`"
+    )]
+    ChunksBeyondPool { needed: u64, pool: u32 },
+    #[error(
+        "{room} of its {chunks} chunks are room: {}",
+        if *streams { "all of a network that streams have to be" } else { "at most all may be" }
+    )]
+    Room { room: u32, chunks: u32, streams: bool },
+    #[error("the task's chunks cannot be read in their order: {0}")]
+    Unscheduled(eyelet::tasks::SetError),
+    #[error("a task needs a name: give it one")]
+    NoName,
     #[error("{path}: {error}", path = path.display())]
     Cost { path: PathBuf, error: String },
 }

@@ -26,9 +26,10 @@
 
 use super::error::{Reason, SetError};
 use super::units::{bytes, bytes_per_second, time_ns};
-use super::{Cost, Storage, Task, TaskSet, Transfer};
+use super::{Cost, Storage, Swappable, Task, TaskSet, Transfer};
 use eyelet::tasks::LONGEST_NS;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -56,6 +57,8 @@ pub struct Declared {
     pub set: TaskSet,
     /// What each task may cost instead: a cost for each of its plans, the largest first. The set has the first of them.
     pub plans: Vec<Vec<Cost>>,
+    /// Where each task's costs come from; `None` for those of a table.
+    pub sources: Vec<Option<Source>>,
     /// Chunk sizes to choose from.
     pub chunk_sizes: Vec<u64>,
     /// The board for which models are planned.
@@ -67,7 +70,7 @@ pub struct Declared {
 struct File {
     memory: Spanned<String>,
     board: Option<String>,
-    chunks: Option<Vec<Spanned<String>>>,
+    chunks: Option<Spanned<Vec<Spanned<String>>>>,
     storage: StorageTable,
     #[serde(default)]
     task: Vec<Spanned<TaskTable>>,
@@ -75,7 +78,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StorageTable {
+pub(super) struct StorageTable {
     read: Spanned<String>,
     per_read: Option<Spanned<String>>,
     write: Option<Spanned<String>>,
@@ -95,6 +98,7 @@ struct TaskTable {
     step: Option<Spanned<String>>,
     bytes: Option<Spanned<String>>,
     swappable: Option<Spanned<String>>,
+    room: Option<Spanned<String>>,
     streams: Option<bool>,
     pack: Option<Spanned<PathBuf>>,
     measured: Option<Spanned<PathBuf>>,
@@ -105,58 +109,100 @@ struct TaskTable {
 /// Reads a set. `costs` finds the costs of tasks that have no table; paths are relative to the file.
 pub fn parse(file: &Path, text: &str, costs: &mut Costs<'_>) -> Result<Declared, SetError> {
     let reader = Reader { file, text };
-    let read: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        reader.error(at, Reason::Syntax(error.message().to_owned()))
-    })?;
+    let read: File = reader.whole()?;
     let memory_bytes = reader.positive(&read.memory, bytes)?;
     let chunk_sizes = match &read.chunks {
         None => DEFAULT_CHUNKS.to_vec(),
+        Some(sizes) if sizes.get_ref().is_empty() => {
+            return Err(reader.at(sizes, Reason::NoChunkSize));
+        }
         Some(sizes) => {
-            sizes.iter().map(|size| reader.positive(size, bytes)).collect::<Result<_, _>>()?
+            let sizes = sizes.get_ref().iter();
+            sizes.map(|size| reader.positive(size, bytes)).collect::<Result<_, _>>()?
         }
     };
     let storage =
         reader.storage(&read.storage, chunk_sizes.first().copied().unwrap_or(DEFAULT_CHUNKS[0]))?;
     let mut tasks: Vec<Task> = Vec::new();
-    let mut plans = Vec::new();
+    let (mut plans, mut sources) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
     for table in &read.task {
-        let (task, its) =
+        let (task, its, source) =
             reader.task(table.get_ref(), memory_bytes, read.board.as_deref(), costs)?;
         reader.add(&mut tasks, &mut names, task, table)?;
         plans.resize(tasks.len(), its);
+        sources.resize(tasks.len(), source);
     }
     if tasks.is_empty() {
         return Err(reader.error(0, Reason::Tasks { tasks: 0, most: MOST_TASKS }));
     }
-    let set = TaskSet { memory_bytes, storage, tasks };
-    Ok(Declared { set, plans, chunk_sizes, board: read.board })
+    let set = TaskSet { memory_bytes, page_bytes: 0, storage, tasks };
+    Ok(Declared { set, plans, sources, chunk_sizes, board: read.board })
+}
+
+/// What a set's file names. Nothing of it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Tasks, with all instances.
+    pub tasks: Vec<String>,
+    /// Each once for each entry that it is of.
+    pub sources: Vec<Source>,
+    pub board: Option<String>,
+}
+
+/// Finds what a set names.
+pub fn named(file: &Path, text: &str) -> Result<Named, SetError> {
+    let (compute_ns, step_ns) = (1, 1);
+    let (weights, room) = Default::default();
+    let nothing = Cost { compute_ns, step_ns, bytes: 1, weights, room, streams: false };
+    let mut sources = Vec::new();
+    let mut cost = |source: &Source, _: Option<&str>| {
+        sources.push(source.clone());
+        Ok(vec![nothing.clone()])
+    };
+    let Declared { set, board, .. } = parse(file, text, &mut cost)?;
+    Ok(Named { tasks: set.tasks.into_iter().map(|task| task.name).collect(), sources, board })
 }
 
 /// Chunk sizes that are tried where the file names none.
 const DEFAULT_CHUNKS: [u64; 6] = [4 << 20, 1 << 20, 16 << 20, 256 << 10, 64 << 20, 64 << 10];
 
 /// The file, for errors that say where.
-struct Reader<'a> {
-    file: &'a Path,
-    text: &'a str,
+pub(super) struct Reader<'a> {
+    pub(super) file: &'a Path,
+    pub(super) text: &'a str,
 }
 
 impl Reader<'_> {
-    fn error(&self, at: usize, reason: Reason) -> SetError {
+    /// The whole text as a table.
+    pub(super) fn whole<T: DeserializeOwned>(&self) -> Result<T, SetError> {
+        toml::from_str(self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            self.error(at, Reason::Syntax(error.message().to_owned()))
+        })
+    }
+
+    pub(super) fn error(&self, at: usize, reason: Reason) -> SetError {
         let before = self.text.get(..at).unwrap_or_default();
         let line = before.matches('\n').count();
         let content = self.text.lines().nth(line).unwrap_or_default();
-        let key = content.split('=').next().unwrap_or_default().trim().to_owned();
+        let key = match &reason {
+            // What is missing stands in no line.
+            Reason::Syntax(error) if error.starts_with("missing field") => {
+                error.split('`').nth(1).unwrap_or_default()
+            }
+            Reason::Tasks { .. } if at == 0 => "task",
+            _ => content.split('=').next().unwrap_or_default().trim(),
+        };
+        let key = key.to_owned();
         SetError { file: self.file.to_owned(), line: line + 1, key, reason }
     }
 
-    fn at<T>(&self, value: &Spanned<T>, reason: Reason) -> SetError {
+    pub(super) fn at<T>(&self, value: &Spanned<T>, reason: Reason) -> SetError {
         self.error(value.span().start, reason)
     }
 
-    fn read(
+    pub(super) fn read(
         &self,
         value: &Spanned<String>,
         parse: fn(&str) -> Result<u64, String>,
@@ -164,7 +210,7 @@ impl Reader<'_> {
         parse(value.get_ref()).map_err(|error| self.at(value, Reason::Quantity(error)))
     }
 
-    fn positive(
+    pub(super) fn positive(
         &self,
         value: &Spanned<String>,
         parse: fn(&str) -> Result<u64, String>,
@@ -176,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// A time within the range in which sums do not overflow.
-    fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
+    pub(super) fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
         let ns = self.positive(value, time_ns)?;
         match ns > LONGEST_NS {
             true => Err(self.at(value, Reason::TooLong { ns, most_ns: LONGEST_NS })),
@@ -184,7 +230,27 @@ impl Reader<'_> {
         }
     }
 
-    fn storage(&self, table: &StorageTable, chunk_bytes: u64) -> Result<Storage, SetError> {
+    pub(super) fn urgency(&self, value: &Spanned<f64>) -> Result<f64, SetError> {
+        let urgency = *value.get_ref();
+        match urgency.is_finite() && urgency > 0.0 {
+            true => Ok(urgency),
+            false => Err(self.at(value, Reason::Urgency)),
+        }
+    }
+
+    /// A task's name, which has letters: packs are called by it.
+    pub(super) fn name(&self, value: &Spanned<String>) -> Result<String, SetError> {
+        match value.get_ref().trim().is_empty() {
+            true => Err(self.at(value, Reason::NoName)),
+            false => Ok(value.get_ref().clone()),
+        }
+    }
+
+    pub(super) fn storage(
+        &self,
+        table: &StorageTable,
+        chunk_bytes: u64,
+    ) -> Result<Storage, SetError> {
         let transfer = |rate: &Spanned<String>, per: Option<&Spanned<String>>| {
             let per_chunk_ns = per.map_or(Ok(0), |per| self.read(per, time_ns))?;
             Ok(Transfer { per_chunk_ns, bytes_per_second: self.read(rate, bytes_per_second)? })
@@ -204,7 +270,7 @@ impl Reader<'_> {
         memory: u64,
         board: Option<&str>,
         costs: &mut Costs<'_>,
-    ) -> Result<(Task, Vec<Cost>), SetError> {
+    ) -> Result<(Task, Vec<Cost>, Option<Source>), SetError> {
         let period_ns = self.time(&table.period)?;
         let deadline_ns =
             table.deadline.as_ref().map_or(Ok(period_ns), |value| self.time(value))?;
@@ -215,22 +281,18 @@ impl Reader<'_> {
         if let Some(value) = table.jitter.as_ref().filter(|_| jitter_ns >= deadline_ns) {
             return Err(self.at(value, Reason::JitterBeyondDeadline { jitter_ns, deadline_ns }));
         }
-        let urgency = table.urgency.as_ref().map_or(1.0, |value| *value.get_ref());
-        if let Some(value) =
-            table.urgency.as_ref().filter(|_| !(urgency.is_finite() && urgency > 0.0))
-        {
-            return Err(self.at(value, Reason::Urgency));
-        }
-        let mut plans = self.costs(table, board, costs)?;
+        let urgency = table.urgency.as_ref().map_or(Ok(1.0), |value| self.urgency(value))?;
+        let name = self.name(&table.name)?;
+        let (mut plans, source) = self.costs(table, board, costs)?;
         let least = plans.iter().map(|cost| cost.bytes).min().unwrap_or(0);
         plans.retain(|cost| cost.bytes <= memory);
         plans.sort_by_key(|cost| std::cmp::Reverse(cost.bytes));
-        let Some(&cost) = plans.first() else {
+        let Some(cost) = plans.first().cloned() else {
             let at = table.bytes.as_ref().unwrap_or(&table.name);
             return Err(self.at(at, Reason::AloneTooLarge { bytes: least, memory }));
         };
-        let name = table.name.get_ref().clone();
-        Ok((Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost }, plans))
+        let task = Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost };
+        Ok((task, plans, source))
     }
 
     fn costs(
@@ -238,7 +300,7 @@ impl Reader<'_> {
         table: &TaskTable,
         board: Option<&str>,
         costs: &mut Costs<'_>,
-    ) -> Result<Vec<Cost>, SetError> {
+    ) -> Result<(Vec<Cost>, Option<Source>), SetError> {
         let budgets = table.budgets.iter().flatten().map(|size| self.positive(size, bytes));
         let budgets = budgets.collect::<Result<Vec<_>, _>>()?;
         if let Some(first) = table.budgets.iter().flatten().next().filter(|_| table.model.is_none())
@@ -262,11 +324,13 @@ impl Reader<'_> {
             ([(path, source)], false, ..) => {
                 let folder = self.file.parent().unwrap_or(Path::new(""));
                 let full = folder.join(path.get_ref());
-                let found = costs(&source(full.clone()), board);
-                found.map_err(|error| self.at(path, Reason::Cost { path: full, error }))
+                let source = source(full.clone());
+                let found = costs(&source, board)
+                    .map_err(|error| self.at(path, Reason::Cost { path: full, error }))?;
+                Ok((found, Some(source)))
             }
             ([], true, Some(compute), Some(size)) => {
-                self.table(table, compute, size).map(|cost| vec![cost])
+                self.table(table, compute, size).map(|cost| (vec![cost], None))
             }
             _ => {
                 let given = given.len() + usize::from(in_table);
@@ -287,12 +351,20 @@ impl Reader<'_> {
             return Err(self.at(value, Reason::StepBeyondComputing { step_ns, compute_ns }));
         }
         let all = self.positive(size, bytes)?;
-        let swappable = table.swappable.as_ref().map_or(Ok(0), |value| self.read(value, bytes))?;
-        if let Some(value) = table.swappable.as_ref().filter(|_| swappable > all) {
+        let optional = |value: &Option<Spanned<String>>| {
+            value.as_ref().map_or(Ok(0), |value| self.read(value, bytes))
+        };
+        let (weights, room) = (optional(&table.swappable)?, optional(&table.room)?);
+        let swappable = weights.saturating_add(room);
+        let at = table.room.as_ref().or(table.swappable.as_ref());
+        if let Some(value) = at.filter(|_| swappable > all) {
             return Err(self.at(value, Reason::SwappableBeyondBytes { swappable, bytes: all }));
         }
         let streams = table.streams.unwrap_or(false);
-        Ok(Cost { compute_ns, step_ns, bytes: all, swappable_bytes: swappable, streams })
+        // What streams swaps nothing but room.
+        let (weights, room) = if streams { (0, swappable) } else { (weights, room) };
+        let (weights, room) = (Swappable::of(weights), Swappable::of(room));
+        Ok(Cost { compute_ns, step_ns, bytes: all, weights, room, streams })
     }
 
     /// Adds the task's instances.

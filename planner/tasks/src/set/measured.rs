@@ -1,6 +1,6 @@
 //! Costs from measured runs: what `eyelet run --json` prints.
 
-use super::Cost;
+use super::{Cost, Swappable};
 use serde::Deserialize;
 
 /// The part of a run's report that counts.
@@ -26,16 +26,18 @@ pub fn measured(json: &str) -> Result<Cost, String> {
         return Err(format!("its longest latency is {} ms: measure again", run.latency_ms.max));
     }
     let streams = run.bytes_read_per_inference > 0;
-    let swappable_bytes = match streams {
-        // What it streams through is room; the rest of the arena it keeps.
-        true => run.arena_bytes.saturating_sub(run.resident_bytes),
-        false => run.resident_bytes.min(run.arena_bytes),
+    let resident = run.resident_bytes.min(run.arena_bytes);
+    // What is no resident is room, apart from tables, which nobody reports.
+    let (weights, room) = match streams {
+        true => (0, run.arena_bytes - resident),
+        false => (resident, 0),
     };
     Ok(Cost {
         compute_ns: ns as u64,
         step_ns: ns as u64,
         bytes: run.arena_bytes,
-        swappable_bytes,
+        weights: Swappable::of(weights),
+        room: Swappable::of(room),
         streams,
     })
 }
@@ -49,7 +51,7 @@ mod tests {
         let json = r#"{"latency_ms": {"min": 1.0, "median": 2.0, "max": 3.5}, "arena_bytes": 1000,
             "resident_bytes": 600, "bytes_read_per_inference": 0, "runs": 7}"#;
         let cost = measured(json).unwrap();
-        assert_eq!((cost.compute_ns, cost.bytes, cost.swappable_bytes), (3_500_000, 1000, 600));
+        assert_eq!((cost.compute_ns, cost.bytes, cost.weights.bytes), (3_500_000, 1000, 600));
         assert!(!cost.streams);
         assert!(measured("{}").unwrap_err().contains("no report"));
         assert!(measured(&json.replace("3.5", "-1")).unwrap_err().contains("measure again"));

@@ -1,22 +1,29 @@
 //! A task set: memory, storage, and tasks with their costs.
 //!
-//! [`file`](mod@file) reads it from TOML, [`Assignment`] says what was decided for it.
+//! [`file`](mod@file) reads it from TOML, [`Assignment`] says what was decided for it, and [`decided`] writes both with
+//! the packs that run it.
 
 mod assignment;
+pub mod decided;
 mod error;
 pub mod file;
 mod measured;
+pub mod packed;
 pub mod units;
 
 pub use assignment::{Assignment, Units};
 pub use error::{Reason, SetError};
 pub use measured::measured;
 
+use std::sync::Arc;
+
 /// Networks that share one memory and one storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSet {
     /// Bytes of memory for all networks together.
     pub memory_bytes: u64,
+    /// The runtime's records of chunks take whole pages of this size of the memory. 0: they lie elsewhere.
+    pub page_bytes: u64,
     pub storage: Storage,
     pub tasks: Vec<Task>,
 }
@@ -54,7 +61,7 @@ pub struct Task {
 }
 
 /// What one job of a task needs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Computing with all weights in memory.
     pub compute_ns: u64,
@@ -62,11 +69,59 @@ pub struct Cost {
     pub step_ns: u64,
     /// Bytes of memory with everything in it.
     pub bytes: u64,
-    /// Those of them that may leave memory between two jobs.
-    pub swappable_bytes: u64,
-    /// Steps read weights while they compute, which is part of their time. Swappable bytes are then room that the
-    /// network fills itself: they leave memory for nothing, and nothing is read before a job computes.
+    /// Weights that may leave memory between two jobs, and are read again.
+    pub weights: Swappable,
+    /// Room for activations and scratch, which holds nothing between two jobs: it leaves memory for nothing.
+    pub room: Swappable,
+    /// Steps read weights while they compute, which is part of their time. Only room leaves memory then.
     pub streams: bool,
+}
+
+impl Cost {
+    /// Chunks of this size that may leave memory between two jobs.
+    pub fn chunks(&self, chunk_bytes: u64) -> u32 {
+        self.weights.chunks(chunk_bytes).saturating_add(self.room.chunks(chunk_bytes))
+    }
+
+    /// How many of so many chunks are room. Room leaves memory before weights do.
+    pub fn room_of(&self, chunks: u32, chunk_bytes: u64) -> u32 {
+        self.room.chunks(chunk_bytes).min(chunks)
+    }
+
+    /// Bytes that may leave memory between two jobs.
+    pub fn swappable_bytes(&self) -> u64 {
+        self.weights.bytes.saturating_add(self.room.bytes)
+    }
+}
+
+/// Bytes that may leave memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Swappable {
+    pub bytes: u64,
+    /// Lengths of the runs of addresses that they lie in: a chunk lies in one run. None: one run.
+    pub runs: Arc<[u64]>,
+}
+
+impl Swappable {
+    /// Bytes in one run.
+    pub fn of(bytes: u64) -> Self {
+        Self { bytes, runs: [].into() }
+    }
+
+    /// Bytes in these runs.
+    pub fn in_runs(runs: Arc<[u64]>) -> Self {
+        Self { bytes: runs.iter().sum(), runs }
+    }
+
+    /// Whole chunks of this size in them.
+    pub fn chunks(&self, chunk_bytes: u64) -> u32 {
+        let in_run = |bytes: &u64| bytes / chunk_bytes.max(1);
+        let all = match self.runs.is_empty() {
+            true => in_run(&self.bytes),
+            false => self.runs.iter().map(in_run).sum(),
+        };
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
 }
 
 impl Storage {

@@ -165,7 +165,8 @@ impl<'a> Engine<'a> {
                 true
             }
             Action::Load { chunk, evict } => {
-                let took_ns = self.share(self.tasks[chunk.task].chunk_ns);
+                let t = &self.tasks[chunk.task];
+                let took_ns = if chunk.index < t.weights() { self.share(t.chunk_ns) } else { 0 };
                 self.outcome.loads += 1;
                 self.outcome.evictions += u64::from(evict.is_some());
                 self.outcome.loader_busy_ns += took_ns;

@@ -15,12 +15,12 @@ const MOST_TASKS: usize = 32;
 
 /// The set with the plans that were chosen, and the assignment that the test admits. Without one,
 /// the plans with the least load.
-pub fn choose(declared: &Declared) -> (TaskSet, Option<Assignment>) {
+pub fn choose(declared: &Declared, freedom: Freedom) -> (TaskSet, Option<Assignment>) {
     let Declared { set, plans, chunk_sizes, .. } = declared;
     let mut set = set.clone();
     let mut load = load_of(&set, chunk_sizes);
     loop {
-        if let Some(found) = search(&set, chunk_sizes, Freedom::Subsets) {
+        if let Some(found) = search(&set, chunk_sizes, freedom) {
             return (set, Some(found));
         }
         let next = match set.tasks.len() <= MOST_TASKS {
@@ -40,7 +40,7 @@ fn best_change(set: &TaskSet, plans: &[Vec<Cost>], chunk_sizes: &[u64]) -> Optio
     let others = changes.filter(|(k, cost)| set.tasks[*k].cost != **cost);
     let changed = others.map(|(k, cost)| {
         let mut set = set.clone();
-        set.tasks[k].cost = *cost;
+        set.tasks[k].cost = cost.clone();
         (load_of(&set, chunk_sizes), set)
     });
     changed.min_by(|a, b| a.0.total_cmp(&b.0))
@@ -55,29 +55,28 @@ fn load_of(set: &TaskSet, chunk_sizes: &[u64]) -> f64 {
     if let Some(assignment) = least_load(set, chunk_sizes) {
         return utilization(&assignment.tasks(set));
     }
-    let costs = || set.tasks.iter().map(|task| task.cost);
-    let stay: u64 = costs().map(|cost| cost.bytes - cost.swappable_bytes.min(cost.bytes)).sum();
-    let pool = costs().map(|cost| cost.swappable_bytes).max().unwrap_or(0);
+    let costs = || set.tasks.iter().map(|task| &task.cost);
+    let stay: u64 = costs().map(|cost| cost.bytes.saturating_sub(cost.swappable_bytes())).sum();
+    let pool = costs().map(Cost::swappable_bytes).max().unwrap_or(0);
     DOES_NOT_FIT + (stay + pool) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::{Storage, Task, Transfer};
+    use crate::set::{Storage, Swappable, Task, Transfer};
 
     const MS: u64 = 1_000_000;
     const MIB: u64 = 1 << 20;
 
     fn plan(compute_ms: u64, mib: u64, streams: bool) -> Cost {
         let bytes = mib * MIB;
-        Cost {
-            compute_ns: compute_ms * MS,
-            step_ns: MS,
-            bytes,
-            swappable_bytes: bytes / 2,
-            streams,
-        }
+        let half = Swappable::of(bytes / 2);
+        let (weights, room) = match streams {
+            true => (Swappable::default(), half),
+            false => (half, Swappable::default()),
+        };
+        Cost { compute_ns: compute_ms * MS, step_ns: MS, bytes, weights, room, streams }
     }
 
     fn declared(memory_mib: u64, period_ms: u64, plans: &[Vec<Cost>]) -> Declared {
@@ -88,18 +87,19 @@ mod tests {
             deadline_ns: period_ms * MS,
             jitter_ns: 0,
             urgency: 1.0,
-            cost: plans[0],
+            cost: plans[0].clone(),
         };
         let tasks = plans.iter().enumerate().map(task).collect();
         let storage = Storage { chunk_bytes: MIB, read, write: None };
-        let set = TaskSet { memory_bytes: memory_mib * MIB, storage, tasks };
-        Declared { set, plans: plans.to_vec(), chunk_sizes: vec![MIB], board: None }
+        let set = TaskSet { memory_bytes: memory_mib * MIB, page_bytes: 0, storage, tasks };
+        let sources = vec![None; plans.len()];
+        Declared { set, plans: plans.to_vec(), sources, chunk_sizes: vec![MIB], board: None }
     }
 
     #[test]
     fn largest_plans_stay_where_they_are_admitted() {
         let plans = vec![vec![plan(10, 40, false), plan(20, 10, true)]; 2];
-        let (set, found) = choose(&declared(80, 100, &plans));
+        let (set, found) = choose(&declared(80, 100, &plans), Freedom::Subsets);
         assert!(found.is_some());
         assert!(set.tasks.iter().all(|task| task.cost == plans[0][0]));
     }
@@ -109,9 +109,9 @@ mod tests {
     fn a_smaller_plan_admits_what_largest_plans_do_not() {
         let large = vec![vec![plan(10, 40, false)]; 3];
         let declared_large = declared(64, 100, &large);
-        assert!(choose(&declared_large).1.is_none());
+        assert!(choose(&declared_large, Freedom::Subsets).1.is_none());
         let plans = vec![vec![plan(10, 40, false), plan(20, 10, true)]; 3];
-        let (set, found) = choose(&declared(64, 100, &plans));
+        let (set, found) = choose(&declared(64, 100, &plans), Freedom::Subsets);
         let found = found.expect("admitted");
         assert!(found.verdict(&set).kept());
         let streaming = set.tasks.iter().filter(|task| task.cost.streams).count();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn without_an_admitted_choice_the_least_load_is_left() {
         let plans = vec![vec![plan(90, 40, false), plan(95, 10, true)]; 2];
-        let (set, found) = choose(&declared(45, 100, &plans));
+        let (set, found) = choose(&declared(45, 100, &plans), Freedom::Subsets);
         assert!(found.is_none());
         assert_eq!(set.tasks.len(), 2);
     }

@@ -125,7 +125,9 @@ impl Problem {
         let mut best = (f64::INFINITY, None);
         loop {
             let caps = self.caps(ceiling, bound_ns);
-            let Some(chunks) = fill(&caps, &self.order, total) else { return best };
+            let Some(chunks) = fill(&caps, &self.units.room, &self.order, total) else {
+                return best;
+            };
             let test = self.test(&chunks);
             if test.load < best.0 {
                 best = (test.load, Some(chunks));

@@ -135,7 +135,7 @@ impl<'a> Grid<'a> {
         Self {
             units: Units::new(set, chunk_bytes),
             chunk_ns: set.storage.chunk_ns(chunk_bytes).max(1),
-            order: free_first(set, longest_period_first(&periods)),
+            order: longest_period_first(&periods),
             urgent,
             coarser: u32::try_from(periods.len() / FULL_GRID).unwrap_or(u32::MAX).saturating_add(1),
             set,
@@ -202,7 +202,7 @@ impl<'a> Grid<'a> {
     }
 
     fn filled(&self, caps: &[u32], total: i128) -> Option<Assignment> {
-        let chunks = fill(caps, &self.order, total)?;
+        let chunks = fill(caps, &self.units.room, &self.order, total)?;
         let levels = vec![0; chunks.len()];
         let chunk_bytes = self.units.chunk_bytes;
         Some(Assignment { chunk_bytes, chunks, levels, policy: Policy::Steps })
@@ -212,22 +212,17 @@ impl<'a> Grid<'a> {
     fn bounded(&self, caps: &[u32], bound_ns: u64) -> Vec<u32> {
         let most = |task: usize| {
             let loading_ns = bound_ns.saturating_sub(self.set.tasks[task].cost.compute_ns);
-            u32::try_from(loading_ns / self.chunk_ns).unwrap_or(u32::MAX)
+            let weights = u32::try_from(loading_ns / self.chunk_ns).unwrap_or(u32::MAX);
+            weights.saturating_add(self.units.room[task])
         };
         caps.iter().enumerate().map(|(task, &cap)| cap.min(most(task))).collect()
     }
 
     fn cost_ns(&self, task: usize, chunks: u32) -> u64 {
-        u64::from(chunks)
+        u64::from(chunks.saturating_sub(self.units.room[task]))
             .saturating_mul(self.chunk_ns)
             .saturating_add(self.set.tasks[task].cost.compute_ns)
     }
-}
-
-/// Room of networks that stream costs no time: it leaves memory first.
-fn free_first(set: &TaskSet, mut order: Vec<usize>) -> Vec<usize> {
-    order.sort_by_key(|&task| !set.tasks[task].cost.streams);
-    order
 }
 
 /// About `count` values from `low` to `high`, both included.

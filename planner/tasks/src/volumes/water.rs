@@ -30,13 +30,15 @@ fn covered(caps: &[u32], ceiling: u32) -> i128 {
     sum - i128::from(ceiling)
 }
 
-/// Fills `total` chunks into tasks in this order, each up to its cap.
-pub fn fill(caps: &[u32], order: &[usize], total: i128) -> Option<Vec<u32>> {
+/// Fills `total` chunks into tasks in this order, each up to its cap: first all room, which costs nothing.
+pub fn fill(caps: &[u32], room: &[u32], order: &[usize], total: i128) -> Option<Vec<u32>> {
     let mut left = u64::try_from(total.max(0)).ok()?;
     let mut chunks = vec![0; caps.len()];
-    for &task in order {
-        chunks[task] = u32::try_from(left).unwrap_or(u32::MAX).min(caps[task]);
-        left -= u64::from(chunks[task]);
+    let rooms = order.iter().map(|&task| (task, room[task]));
+    for (task, most) in rooms.chain(order.iter().map(|&task| (task, u32::MAX))) {
+        let more = u64::from(most.min(caps[task]).saturating_sub(chunks[task])).min(left);
+        chunks[task] += more as u32;
+        left -= more;
     }
     (left == 0).then_some(chunks)
 }
@@ -64,8 +66,11 @@ mod tests {
 
     #[test]
     fn filling_follows_the_order() {
-        assert_eq!(fill(&[4, 3, 5], &[2, 0, 1], 7), Some(vec![2, 0, 5]));
-        assert_eq!(fill(&[4, 3], &[0, 1], 8), None);
-        assert_eq!(fill(&[4, 3], &[0, 1], -1), Some(vec![0, 0]));
+        let no_room = [0, 0, 0];
+        assert_eq!(fill(&[4, 3, 5], &no_room, &[2, 0, 1], 7), Some(vec![2, 0, 5]));
+        assert_eq!(fill(&[4, 3], &no_room, &[0, 1], 8), None);
+        assert_eq!(fill(&[4, 3], &no_room, &[0, 1], -1), Some(vec![0, 0]));
+        assert_eq!(fill(&[4, 3, 5], &[2, 9, 0], &[2, 0, 1], 7), Some(vec![2, 3, 2]));
+        assert_eq!(fill(&[4, 3, 5], &[2, 9, 0], &[2, 0, 1], 3), Some(vec![2, 1, 0]));
     }
 }

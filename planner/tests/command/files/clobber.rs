@@ -202,3 +202,30 @@ fn outputs_whose_names_clash_have_a_file_each() {
     assert_eq!(outputs[1]["file"], "out/a_b.npy");
     assert_eq!(outputs[5]["file"], "out/plain.npy");
 }
+
+/// Sets name files, too.
+#[test]
+fn what_a_task_set_names() {
+    let folder = inputs();
+    let at = |name: &str| folder.path().join(name);
+    let set = "memory = \"2MiB\"\nchunks = [\"4KiB\"]\nboard = \"board.toml\"\n[storage]\nread = \"1GB/s\"\n\
+        [[task]]\nname = \"model\"\nperiod = \"10s\"\nmodel = \"m.onnx\"\nbudgets = [\"1MiB\"]\n\
+        [[task]]\nname = \"pack\"\nperiod = \"10s\"\npack = \"digits.pack\"\n";
+    fs::write(at("set.toml"), set).unwrap();
+    for input in ["set.toml", "m.onnx", "data.bin", "digits.pack", "board.toml"] {
+        refused(folder.path(), &["schedule", "set.toml", "--report", input], &[input]);
+        refused(folder.path(), &["serve", "set.toml", "--trace", input], &[input]);
+    }
+    let instances = set.replace("name = \"pack\"", "name = \"digits\"");
+    fs::write(at("set.toml"), instances).unwrap();
+    refused(
+        folder.path(),
+        &["schedule", "set.toml", "-o", "."],
+        &["-o ./digits.pack", "a pack of the set"],
+    );
+    fs::write(at("set.toml"), set.replace("board = \"board.toml\"\n", "")).unwrap();
+    eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "10"]).text();
+    for pack in ["out/set.toml", "out/model.pack", "out/pack.pack"] {
+        refused(folder.path(), &["serve", "out", "--trace", pack], &[pack]);
+    }
+}

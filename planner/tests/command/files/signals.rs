@@ -13,7 +13,8 @@ const EYELET: &str = env!("CARGO_BIN_EXE_eyelet");
 fn spawn(folder: &Path, program: &str, args: &[&str]) -> Child {
     let (null, none) = (Stdio::null(), Stdio::null());
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(null).stderr(none);
+    command.args(args).env("EYELET_CALIBRATE", "no").current_dir(folder);
+    command.stdin(Stdio::null()).stdout(null).stderr(none);
     command.spawn().unwrap()
 }
 

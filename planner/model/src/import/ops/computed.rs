@@ -10,9 +10,9 @@ use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::is_float;
 use super::compose::{Steps, int, list};
+use super::flowing;
 use super::geometry::{pads, unpadded};
 use super::indexed::{Reduction, reduction};
-use super::words;
 use crate::graph::{Op, ValueId};
 use eyelet::pack::ScatterOp;
 
@@ -206,7 +206,7 @@ fn written(
 ) -> Made {
     let (kind, shape) = (data.kind(), steps.cx.shape_of(data));
     if op != ScatterOp::Replace && !is_float(kind) {
-        return Err(words::refused(kind));
+        return Err(flowing::refused(kind));
     }
     let value = |operand: &Operand| match operand {
         Operand::Float(_, value) | Operand::Whole(_, value) => Ok(*value),

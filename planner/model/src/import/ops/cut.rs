@@ -10,8 +10,8 @@ use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::is_float;
 use super::compose::{Steps, int};
+use super::flowing::refused;
 use super::resize::resampled;
-use super::words::refused;
 use crate::graph::{Op, Resampling, ValueId};
 use std::ops::Range;
 

@@ -41,7 +41,7 @@ pub(super) fn operands(
         match operand {
             Operand::Float(_, value) => floats.push(value),
             Operand::Integer(_, array) => integers.push(array),
-            Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
+            Operand::Whole(kind, _) => return Err(super::flowing::refused(kind)),
         }
     }
     Ok(match floats.is_empty() {
@@ -293,7 +293,7 @@ pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
             };
             Ok(cx.folded(kind, array.map(function)))
         }
-        Operand::Whole(kind, _) => Err(super::words::refused(kind)),
+        Operand::Whole(kind, _) => Err(super::flowing::refused(kind)),
     }
 }
 
@@ -333,7 +333,7 @@ pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         Operand::Integer(kind, array) => {
             array.map(|value| types::float_of(kind, value, DataType::Double))
         }
-        Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
+        Operand::Whole(kind, _) => return Err(super::flowing::refused(kind)),
     };
     let (kind, base) = match cx.input(0, "base")? {
         Operand::Float(kind, value) => match cx.builder.array(value)? {
@@ -343,7 +343,7 @@ pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         Operand::Integer(kind, array) => {
             (kind, array.map(|value| types::float_of(kind, value, DataType::Double)))
         }
-        Operand::Whole(kind, _) => return Err(super::words::refused(kind)),
+        Operand::Whole(kind, _) => return Err(super::flowing::refused(kind)),
     };
     let shape = common(&base.shape, &exponent.shape)?;
     cx.charge_for(&shape, size_of::<f64>() + size_of::<f32>())?;
@@ -432,7 +432,7 @@ pub(super) fn reduce(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             vec![Operand::integers(kind, result.reshape(reduced))]
         }
         Operand::Float(kind, _) | Operand::Whole(kind, _) => {
-            return Err(super::words::refused(kind));
+            return Err(super::flowing::refused(kind));
         }
     })
 }

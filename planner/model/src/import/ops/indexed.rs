@@ -7,7 +7,7 @@ use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::types::{is_float, wide, wrap};
 use super::compose::int;
-use super::words::refused;
+use super::flowing::refused;
 use std::rc::Rc;
 
 /// A row number that counts from either end.

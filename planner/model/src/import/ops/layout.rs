@@ -7,7 +7,7 @@ use super::super::builder::{MOST_LISTED, Operand};
 use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
 use super::elementwise::{Operands, operands};
-use super::words::refused;
+use super::flowing::refused;
 use crate::graph::Op;
 
 /// Gives an operand another shape of as many elements.

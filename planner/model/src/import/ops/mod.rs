@@ -10,9 +10,11 @@ mod conv;
 mod cut;
 mod einsum;
 mod elementwise;
+mod flowing;
 mod folded;
 mod geometry;
 mod indexed;
+mod integers;
 mod layout;
 mod linear;
 mod linear_attention;
@@ -23,15 +25,18 @@ mod pad;
 mod patterns;
 mod pointwise;
 mod pool;
+mod qlinear;
 mod quantised;
 mod recurrent;
 mod reduction;
 mod regions;
 mod resize;
 mod sample;
+mod scales;
 mod selection;
 mod signal;
 mod sorted;
+mod table;
 mod transposed;
 mod words;
 
@@ -41,8 +46,6 @@ use super::context::{Context, Given, axes};
 use super::data::External;
 use super::error::NodeProblem;
 use super::onnx::{AttributeProto, DataType, NodeProto};
-use crate::graph::Op;
-use std::cmp::Ordering;
 
 /// Translates a node. The result has an operand for each output that is computed.
 pub(super) type Translate = fn(&mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>;
@@ -102,201 +105,8 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
             node.domain
         )));
     }
-    Ok(match node.op_type.as_str() {
-        "Conv" => conv::conv,
-        "ConvTranspose" => transposed::conv_transpose,
-        "Col2Im" => transposed::col2im,
-        "DepthToSpace" => |cx| transposed::blocks(cx, true),
-        "SpaceToDepth" => |cx| transposed::blocks(cx, false),
-        "MaxPool" => quantised::max_pool,
-        "AveragePool" => |cx| pool::pool(cx, true),
-        "GlobalAveragePool" => pool::global_average,
-        "GlobalMaxPool" => pool::global_max,
-        "LpPool" => pool::lp,
-
-        "Relu" => |cx| pointwise::unary(cx, Op::Clip { min: 0.0, max: f32::INFINITY }),
-        "Clip" => pointwise::clip,
-        "LeakyRelu" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 0.01)?;
-            pointwise::unary(cx, Op::LeakyRelu { alpha })
-        },
-        "Sigmoid" => |cx| pointwise::unary(cx, Op::Sigmoid),
-        "HardSigmoid" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 0.2)?;
-            let beta = cx.attributes().float_or("beta", 0.5)?;
-            pointwise::unary(cx, Op::HardSigmoid { alpha, beta })
-        },
-        "HardSwish" => |cx| pointwise::unary(cx, Op::HardSwish),
-        "Tanh" => |cx| pointwise::unary(cx, Op::Tanh),
-        "Erf" => |cx| pointwise::unary(cx, Op::Erf),
-        "Gelu" => pointwise::gelu,
-        "Elu" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 1.0)?;
-            pointwise::unary(cx, Op::Elu { alpha, beta: 1.0 })
-        },
-        "Selu" => pointwise::selu,
-        "Celu" => pointwise::celu,
-        "SwiGLU" => pointwise::swiglu,
-        "ThresholdedRelu" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 1.0)?;
-            pointwise::unary(cx, Op::ThresholdedRelu { alpha })
-        },
-        "Softplus" => |cx| pointwise::unary(cx, Op::Softplus),
-        "Softsign" => |cx| pointwise::unary(cx, Op::Softsign),
-        "Mish" => |cx| pointwise::unary(cx, Op::Mish),
-        "Shrink" => |cx| {
-            let lambda = cx.attributes().float_or("lambd", 0.5)?;
-            let bias = cx.attributes().float_or("bias", 0.0)?;
-            pointwise::unary(cx, Op::Shrink { lambda, bias })
-        },
-        "Swish" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 1.0)?;
-            pointwise::unary(cx, Op::Swish { alpha })
-        },
-        "Sin" => |cx| pointwise::unary(cx, Op::Sin),
-        "Cos" => |cx| pointwise::unary(cx, Op::Cos),
-        "Tan" => |cx| pointwise::unary(cx, Op::Tan),
-        "Asin" => |cx| pointwise::unary(cx, Op::Asin),
-        "Acos" => |cx| pointwise::unary(cx, Op::Acos),
-        "Atan" => |cx| pointwise::unary(cx, Op::Atan),
-        "Sinh" => |cx| pointwise::unary(cx, Op::Sinh),
-        "Cosh" => |cx| pointwise::unary(cx, Op::Cosh),
-        "Asinh" => |cx| pointwise::unary(cx, Op::Asinh),
-        "Acosh" => |cx| pointwise::unary(cx, Op::Acosh),
-        "Atanh" => |cx| pointwise::unary(cx, Op::Atanh),
-        "QuantizeLinear" => quantised::quantize,
-        "DequantizeLinear" => quantised::dequantize,
-        "QLinearConv" => quantised::conv,
-        "QLinearMatMul" => quantised::matmul,
-        "QGemm" => quantised::gemm,
-        "QLinearAdd" | "QLinearMul" => quantised::arithmetic,
-        "QLinearSigmoid"
-        | "QLinearLeakyRelu"
-        | "QLinearSoftmax"
-        | "QLinearGlobalAveragePool"
-        | "QLinearAveragePool" => quantised::unary,
-        "QLinearConcat" => quantised::concat,
-        "ConvInteger" | "MatMulInteger" => quantised::products,
-        "DynamicQuantizeLinear" => quantised::dynamic,
-
-        "PRelu" => pointwise::prelu,
-        "Add" => |cx| elementwise::arithmetic(cx, Op::Add),
-        "Sub" => |cx| elementwise::arithmetic(cx, Op::Sub),
-        "Mul" => |cx| elementwise::arithmetic(cx, Op::Mul),
-        "Div" => |cx| elementwise::arithmetic(cx, Op::Div),
-        "Sum" => |cx| elementwise::sum(cx, false),
-        "Mean" => |cx| elementwise::sum(cx, true),
-        "Max" => |cx| elementwise::extreme(cx, true),
-        "Min" => |cx| elementwise::extreme(cx, false),
-
-        "Gemm" => linear::gemm,
-        "MatMul" => linear::matmul,
-        "Det" => linear::determinant,
-
-        "RNN" | "GRU" | "LSTM" => recurrent::recurrent,
-        "BatchNormalization" => normalise::batch_norm,
-        "LRN" => normalise::lrn,
-        "Softmax" => normalise::softmax,
-        "LogSoftmax" => norms::log_softmax,
-        "Hardmax" => norms::hardmax,
-        "LayerNormalization" => norms::layer,
-        "RMSNormalization" => norms::rms,
-        "InstanceNormalization" => norms::instance,
-        "GroupNormalization" => norms::group,
-        "MeanVarianceNormalization" => norms::mean_variance,
-        "LpNormalization" => reduction::lp_normalization,
-        "GlobalLpPool" => reduction::global_lp_pool,
-        "ReduceMean" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum"
-        | "ReduceLogSumExp" => reduction::reduce,
-        // onnxruntime's own, in ONNX's name.
-        "SimplifiedLayerNormalization" => contrib::simplified_norm,
-        "Attention" => attention::attention,
-        "CausalConvWithState" => linear_attention::causal_conv,
-        "LinearAttention" => linear_attention::attention,
-        "TensorScatter" => linear_attention::tensor_scatter,
-        "NegativeLogLikelihoodLoss" => losses::negative_log_likelihood,
-        "SoftmaxCrossEntropyLoss" => losses::softmax_cross_entropy,
-        "RotaryEmbedding" => attention::rotary,
-
-        "Concat" => layout::concat,
-        "Split" => cut::split,
-        "Slice" => cut::slice,
-        "Gather" => cut::gather,
-        "Pad" => pad::pad,
-        "CenterCropPad" => pad::center_crop_pad,
-        "GridSample" => sample::grid_sample,
-        "DeformConv" => regions::deform_conv,
-        "RoiAlign" => regions::roi_align,
-        "Resize" | "Upsample" => resize::resize,
-        "Reshape" => layout::reshape,
-        "Flatten" => layout::flatten,
-        "Squeeze" => layout::squeeze,
-        "Unsqueeze" => layout::unsqueeze,
-        "Transpose" => layout::transpose,
-        "Identity" => |cx| Ok(vec![cx.input(0, "input")?]),
-        "Dropout" => dropout,
-
-        "Constant" => folded::constant,
-        "ConstantOfShape" => folded::constant_of_shape,
-        "Shape" => folded::shape,
-        "Size" => folded::size,
-        "Cast" | "CastLike" => cast::cast,
-        "Range" => folded::range,
-        "Where" => folded::select,
-        "Expand" => folded::expand,
-        "Pow" => elementwise::power,
-        "Mod" => elementwise::modulo,
-        "Equal" => |cx| elementwise::compare(cx, Ordering::is_eq),
-        "Less" => |cx| elementwise::compare(cx, Ordering::is_lt),
-        "Greater" => |cx| elementwise::compare(cx, Ordering::is_gt),
-        "LessOrEqual" => |cx| elementwise::compare(cx, Ordering::is_le),
-        "GreaterOrEqual" => |cx| elementwise::compare(cx, Ordering::is_ge),
-        "And" => |cx| elementwise::logic(cx, |a, b| a && b),
-        "Or" => |cx| elementwise::logic(cx, |a, b| a || b),
-        "Neg" | "Abs" | "Not" | "Floor" | "Ceil" | "Round" | "Sqrt" | "Reciprocal" | "Exp"
-        | "Log" | "Sign" => elementwise::unary,
-        "Xor" => |cx| elementwise::logic(cx, |a, b| a != b),
-        "BitwiseAnd" => |cx| bits::binary(cx, |a, b| a & b),
-        "BitwiseOr" => |cx| bits::binary(cx, |a, b| a | b),
-        "BitwiseXor" => |cx| bits::binary(cx, |a, b| a ^ b),
-        "BitwiseNot" => bits::not,
-        "BitShift" => bits::shift,
-        "IsNaN" => |cx| bits::are(cx, f64::is_nan),
-        "IsInf" => bits::are_infinite,
-        "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => elementwise::reduce,
-
-        "GatherElements" => {
-            |cx| by_indices(cx, indexed::gather_elements, computed::gather_elements)
-        }
-        "GatherND" => |cx| by_indices(cx, indexed::gather_nd, computed::gather_nd),
-        "Scatter" | "ScatterElements" => {
-            |cx| by_indices(cx, indexed::scatter_elements, |cx| computed::scatter(cx, false))
-        }
-        "ScatterND" => |cx| by_indices(cx, indexed::scatter_nd, |cx| computed::scatter(cx, true)),
-        "Compress" => indexed::compress,
-        "ReverseSequence" => indexed::reverse_sequence,
-        "TopK" => sorted::top_k,
-        "NonMaxSuppression" => selection::non_max_suppression,
-        "MaxUnpool" => computed::max_unpool,
-        "NonZero" => sorted::non_zero,
-        "Unique" => sorted::unique,
-        "EyeLike" => patterns::eye_like,
-        "Trilu" => patterns::trilu,
-        "Tile" => patterns::tile,
-        "CumSum" => |cx| patterns::cumulate(cx, true),
-        "CumProd" => |cx| patterns::cumulate(cx, false),
-        "OneHot" => patterns::one_hot,
-        "Einsum" => einsum::einsum,
-        "DFT" => signal::dft,
-        "STFT" => signal::stft,
-        "HannWindow" => |cx| signal::window(cx, &[0.5, -0.5]),
-        "HammingWindow" => |cx| signal::window(cx, &[25.0 / 46.0, -21.0 / 46.0]),
-        "BlackmanWindow" => |cx| signal::window(cx, &[0.42, -0.5, 0.08]),
-        "AffineGrid" => signal::affine_grid,
-        "ArgMax" | "ArgMin" => words::only_flowing,
-
-        other => return Err(NodeProblem::unsupported(advice(other))),
-    })
+    let operator = node.op_type.as_str();
+    table::find(operator).ok_or_else(|| NodeProblem::unsupported(advice(operator)))
 }
 
 /// Translates a node, by what words need where it reads or makes them.

@@ -3,160 +3,22 @@
 //! Constants stay integers of 8 bits, with the scales of their channels. What flows is computed in
 //! floats: a quantised tensor is known twice, as integers and as the floats that these stand for, and of
 //! the two what nobody reads is dropped. So `DequantizeLinear` of what `QuantizeLinear` made is one
-//! function ([`Op::Quantise`]), also where integers were moved in between ([`follow`]). Operators
-//! on integers (`QLinearConv` and the like) become the operators on floats between the two.
+//! function ([`Op::Quantise`]), also where integers were moved in between ([`follow`]).
 
 use super::super::array::Array;
 use super::super::builder::{Operand, Quantisation};
-use super::super::context::{Context, Given, axis};
+use super::super::context::{Context, Given};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
-use super::super::types::{self, limits};
+use super::super::types::limits;
 use super::compose::{Steps, int};
-use super::{Translate, conv, elementwise, layout, linear, normalise, pointwise, pool, words};
+use super::flowing::{of_floats, to_floats};
+use super::scales::{Numbers, made_kind};
+use super::{Translate, pool};
 use crate::graph::{Constant, Op, Quantised, ValueId};
 use bytes::Bytes;
 use eyelet::pack::ReduceOp;
 use std::sync::Arc;
-
-/// The numbers of a quantisation, one of each for every channel or block.
-#[derive(Clone, Debug, PartialEq)]
-struct Numbers {
-    kind: DataType,
-    /// The float type of the scales.
-    of: DataType,
-    scale: Array<f64>,
-    zero: Vec<i64>,
-    /// Where there are several scales: along which axis, and for how many elements each.
-    along: Option<(usize, usize)>,
-}
-
-impl Numbers {
-    /// Reads them: scales of input `at`, zeros of the next, if it is there.
-    fn read(
-        cx: &mut Context<'_, '_>,
-        at: usize,
-        kind: DataType,
-        shape: &[usize],
-        given_axis: i64,
-    ) -> Result<Self, NodeProblem> {
-        let value = cx.weights(at, "scale")?;
-        let Some(Operand::Float(of, _)) = cx.optional(at)? else {
-            unreachable!("it has been read")
-        };
-        let scale = cx.builder.array(value)?.unwrap_or(Array::vector(vec![]));
-        let count = scale.data.len();
-        let zero = match cx.optional_integers(at + 1, "zero point")? {
-            Some(zero) => zero.data.clone(),
-            // An empty list of zeros counts as none given.
-            None => vec![0; count],
-        };
-        let misfit = || {
-            NodeProblem::shape(format!(
-                "{count} scales and {} zeros of a tensor of shape {shape:?} do not fit",
-                zero.len()
-            ))
-        };
-        if zero.len() != count || count == 0 {
-            return Err(misfit());
-        }
-        let along = match (count, scale.shape.len()) {
-            (1, 0 | 1) => None,
-            (_, 1) => {
-                let axis = axis(given_axis, shape.len())?;
-                Some((axis, 1)).filter(|_| shape[axis] == count)
-            }
-            .map_or_else(|| Err(misfit()), |along| Ok(Some(along)))?,
-            (_, rank) => {
-                let axis = axis(given_axis, shape.len())?;
-                let block = cx.attributes().int_or("block_size", 0)?;
-                let block = usize::try_from(block).ok().filter(|block| *block > 0);
-                let block = block.ok_or_else(misfit)?;
-                let fits = |(at, (&extent, &scales)): (usize, (&usize, &usize))| {
-                    scales == if at == axis { extent.div_ceil(block) } else { extent }
-                };
-                let all =
-                    rank == shape.len() && shape.iter().zip(&scale.shape).enumerate().all(fits);
-                Some(Some((axis, block)).filter(|_| all).ok_or_else(misfit)?)
-            }
-        };
-        Ok(Self { kind, of, scale, zero, along })
-    }
-
-    /// Scale and zero, if there is one of each.
-    fn single(&self) -> Option<(f32, i64)> {
-        self.along.is_none().then(|| (self.scale.data[0] as f32, self.zero[0]))
-    }
-
-    /// The bounds of [`Op::Quantise`], for integers of 8 bits.
-    fn bounds(&self) -> Option<(f32, [i16; 2])> {
-        let (scale, zero) = self.single()?;
-        let eight = matches!(self.kind, DataType::Int8 | DataType::Uint8);
-        if !eight || self.of != DataType::Float || !scale.is_normal() {
-            return None;
-        }
-        let (low, high) = limits(self.kind);
-        let from = |bound: i128| i16::try_from(bound - i128::from(zero)).ok();
-        Some((scale, [from(low)?, from(high)?]))
-    }
-
-    /// Of each element which scale is its own.
-    fn places(&self, shape: &[usize]) -> impl Fn(usize) -> usize + use<> {
-        let (axis, block) = self.along.unwrap_or((0, 1));
-        let inner: usize = shape.get(axis + 1..).map_or(1, |rest| rest.iter().product()).max(1);
-        let extent = shape.get(axis).copied().unwrap_or(1).max(1);
-        let (several, blocked) = (self.along.is_some(), self.scale.shape.len() > 1);
-        let blocks = extent.div_ceil(block);
-        move |at: usize| {
-            let along = at / inner % extent;
-            match (several, blocked) {
-                (false, _) => 0,
-                (true, false) => along,
-                (true, true) => (at / inner / extent * blocks + along / block) * inner + at % inner,
-            }
-        }
-    }
-
-    /// Numbers for each channel as a constant that broadcasts.
-    fn beside(
-        &self,
-        cx: &mut Context<'_, '_>,
-        role: &str,
-        shape: &[usize],
-        zeros: bool,
-    ) -> ValueId {
-        let data = match zeros {
-            true => self.zero.iter().map(|&zero| zero as f64).collect(),
-            false => self.scale.data.clone(),
-        };
-        let shape = match self.along {
-            None => vec![],
-            Some((axis, _)) if self.scale.shape.len() == 1 => {
-                let channels = |at: usize| if at == axis { shape[axis] } else { 1 };
-                (0..shape.len()).map(channels).collect()
-            }
-            Some(_) => self.scale.shape.clone(),
-        };
-        let name = format!("{}/{role}", cx.name);
-        cx.builder.constant(name, self.of, Array { shape, data })
-    }
-}
-
-/// The type of a quantised tensor that a node makes.
-fn made_kind(cx: &Context<'_, '_>, zero: usize) -> Result<DataType, NodeProblem> {
-    if let Some(zero) = cx.optional(zero)? {
-        return Ok(zero.kind());
-    }
-    let given = cx.attributes().int_or("output_dtype", 0)?;
-    let kind = i32::try_from(given).ok().and_then(|given| DataType::try_from(given).ok());
-    match kind {
-        Some(DataType::Undefined) => Ok(DataType::Uint8),
-        Some(kind) if !types::is_float(kind) => Ok(kind),
-        _ => {
-            Err(NodeProblem::attribute("output_dtype", format!("is {given}, which is no integer")))
-        }
-    }
-}
 
 pub(super) fn quantize(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.float(0, "x")?;
@@ -204,7 +66,7 @@ fn by_computed(
 }
 
 /// A tensor of floats as integers.
-fn quantised(
+pub(super) fn quantised(
     cx: &mut Context<'_, '_>,
     x: ValueId,
     numbers: &Numbers,
@@ -247,7 +109,7 @@ fn quantised(
         let bounds = Op::Clip { min: low as f32, max: high as f32 };
         q = cx.helper("bounded", bounds, vec![Some(q)], shape)?;
     }
-    let q = words::of_floats(cx, "words", kind, q)?;
+    let q = of_floats(cx, "words", kind, q)?;
     if let (Some(real), Some((scale, zero))) = (real, numbers.single()) {
         cx.builder.quantised.insert(q, Quantisation { scale, zero, real });
     }
@@ -265,7 +127,7 @@ pub(super) fn dequantize(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
 }
 
 /// The floats that integers stand for.
-fn real(
+pub(super) fn real(
     cx: &mut Context<'_, '_>,
     name: String,
     x: &Operand,
@@ -326,7 +188,7 @@ fn real_of_flowing(
     if numbers.scale.shape.len() > 1 {
         return Err(NodeProblem::unsupported("a tensor that is computed has scales by block"));
     }
-    let mut x = words::to_floats(cx, "floats", value)?;
+    let mut x = to_floats(cx, "floats", value)?;
     if numbers.zero.iter().any(|&zero| zero != 0) {
         let zero = numbers.beside(cx, "zero", &shape, true);
         x = cx.helper("from_zero", Op::Sub, vec![Some(x), Some(zero)], shape.clone())?;
@@ -336,7 +198,7 @@ fn real_of_flowing(
 }
 
 /// Operands as another node of this name would read them.
-fn with(
+pub(super) fn with(
     cx: &mut Context<'_, '_>,
     operands: &[Operand],
     translate: Translate,
@@ -379,161 +241,12 @@ pub(super) fn max_pool(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePro
     let Operand::Whole(kind @ (DataType::Int8 | DataType::Uint8), value) = cx.input(0, "x")? else {
         return translate(cx);
     };
-    let floats = words::to_floats(cx, "floats", value)?;
+    let floats = to_floats(cx, "floats", value)?;
     let made = with(cx, &[Operand::Float(DataType::Float, floats)], translate)?;
     let Some(&Operand::Float(_, largest)) = made.first() else { return Ok(made) };
-    let made = vec![Operand::Whole(kind, words::of_floats(cx, "words", kind, largest)?)];
+    let made = vec![Operand::Whole(kind, of_floats(cx, "words", kind, largest)?)];
     follow(cx, &[value], &made, translate)?;
     Ok(made)
-}
-
-/// Input `at` of an operator on integers, with scale and zero in the two after it, as floats.
-fn operand(cx: &mut Context<'_, '_>, at: usize, axis: i64) -> Result<Operand, NodeProblem> {
-    let x = cx.input(at, "a quantised operand")?;
-    let shape = cx.shape_of(&x);
-    let numbers = Numbers::read(cx, at + 1, x.kind(), &shape, axis)?;
-    let name = format!("{}/operand_{at}", cx.name);
-    Ok(Operand::Float(numbers.of, real(cx, name, &x, &numbers)?))
-}
-
-/// Computes with floats, and quantises what is made by the scale of input `at` and the zero of the
-/// next.
-fn between(
-    cx: &mut Context<'_, '_>,
-    at: usize,
-    operands: &[Operand],
-    translate: Translate,
-) -> Result<Vec<Operand>, NodeProblem> {
-    let made = with(cx, operands, translate)?;
-    let Some(&Operand::Float(_, value)) = made.first() else { return Ok(made) };
-    let (kind, shape) = (made_kind(cx, at + 1)?, cx.shape(value));
-    let numbers = Numbers::read(cx, at, kind, &shape, 1)?;
-    Ok(vec![quantised(cx, value, &numbers)?])
-}
-
-/// Biases of 32 bits, input `at`, in units of the product of the operands' scales and a factor.
-fn bias(cx: &mut Context<'_, '_>, at: usize, factor: f32) -> Result<Option<Operand>, NodeProblem> {
-    let Some(bias) = cx.optional_integers(at, "bias")? else { return Ok(None) };
-    let scales = |cx: &mut Context<'_, '_>, at| {
-        let value = cx.weights(at, "scale")?;
-        Ok::<_, NodeProblem>(cx.builder.array(value)?.map_or(vec![], |scale| scale.data))
-    };
-    let (of_x, of_w) = (scales(cx, 1)?, scales(cx, 4)?);
-    let scale = |at: usize| {
-        let w = if of_w.len() == 1 { of_w[0] } else { *of_w.get(at % of_w.len().max(1))? };
-        Some(factor * *of_x.first()? as f32 * w as f32)
-    };
-    let real = |(at, &q): (usize, &i64)| Some(f64::from(q as f32 * scale(at)?));
-    let data: Option<Vec<f64>> = bias.data.iter().enumerate().map(real).collect();
-    let data = data.ok_or_else(|| NodeProblem::shape("the operands have no scales"))?;
-    let name = format!("{}/bias", cx.name);
-    let array = Array { shape: bias.shape.clone(), data };
-    Ok(Some(Operand::Float(DataType::Float, cx.builder.constant(name, DataType::Float, array))))
-}
-
-/// x, w, y, each with scale and zero; a bias.
-pub(super) fn conv(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let mut operands = vec![operand(cx, 0, 1)?, operand(cx, 3, 0)?];
-    operands.extend(bias(cx, 8, 1.0)?);
-    between(cx, 6, &operands, conv::conv)
-}
-
-/// a and b with scale and zero, a bias, and scale and zero of the result, which is of floats without.
-pub(super) fn gemm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let transposed = cx.attributes().flag("transB", false)?;
-    let mut operands = vec![operand(cx, 0, 1)?, operand(cx, 3, if transposed { 0 } else { 1 })?];
-    let alpha = cx.attributes().float_or("alpha", 1.0)?;
-    operands.extend(bias(cx, 6, alpha)?);
-    match cx.optional(7)? {
-        Some(_) => between(cx, 7, &operands, linear::gemm),
-        None => with(cx, &operands, linear::gemm),
-    }
-}
-
-pub(super) fn matmul(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let operands = [operand(cx, 0, -2)?, operand(cx, 3, -1)?];
-    between(cx, 6, &operands, linear::matmul)
-}
-
-/// a, b and the result, each with scale and zero.
-pub(super) fn arithmetic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let operands = [operand(cx, 0, 1)?, operand(cx, 3, 1)?];
-    match cx.proto.op_type.as_str() {
-        "QLinearAdd" => between(cx, 6, &operands, |cx| elementwise::arithmetic(cx, Op::Add)),
-        _ => between(cx, 6, &operands, |cx| elementwise::arithmetic(cx, Op::Mul)),
-    }
-}
-
-/// x and the result, each with scale and zero.
-pub(super) fn unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    if cx.attributes().flag("channels_last", false)? {
-        return Err(NodeProblem::attribute("channels_last", "is 1; export with channels first"));
-    }
-    let operands = [operand(cx, 0, 1)?];
-    let translate: Translate = match cx.proto.op_type.as_str() {
-        "QLinearSigmoid" => |cx| pointwise::unary(cx, Op::Sigmoid),
-        "QLinearLeakyRelu" => |cx| {
-            let alpha = cx.attributes().float_or("alpha", 0.01)?;
-            pointwise::unary(cx, Op::LeakyRelu { alpha })
-        },
-        "QLinearSoftmax" => normalise::softmax,
-        "QLinearGlobalAveragePool" => pool::global_average,
-        _ => |cx| pool::pool(cx, true),
-    };
-    between(cx, 3, &operands, translate)
-}
-
-/// Scale and zero of the result, then each operand with its own.
-pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let places = (2..cx.inputs.len()).step_by(3);
-    let operands = places.map(|at| operand(cx, at, 1)).collect::<Result<Vec<_>, _>>()?;
-    between(cx, 0, &operands, layout::concat)
-}
-
-/// An operand of integers less its zero, which is input `zero`, or less one for each of its channels: those are rows of
-/// a left matrix, columns of a right one, output channels of a convolution.
-fn from_zero(cx: &mut Context<'_, '_>, at: usize, zero: usize) -> Result<Operand, NodeProblem> {
-    let x = cx.input(at, "an operand of integers")?;
-    let own = cx.shape_of(&x);
-    let given = cx.optional(zero)?;
-    let zeros = given.as_ref().map_or(vec![], |given| cx.shape_of(given));
-    let count: usize = zeros.iter().product();
-    let first = match &given {
-        Some(Operand::Integer(_, zero)) => zero.data.first().copied().unwrap_or(0),
-        _ => 0,
-    };
-    let flows = matches!(given, Some(Operand::Whole(..)));
-    let Some(zero) = given.filter(|_| flows || count > 1) else {
-        let (kind, scale) = (x.kind(), Array::scalar(1.0));
-        let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![first], along: None };
-        let name = format!("{}/operand_{at}", cx.name);
-        return Ok(Operand::Float(DataType::Float, real(cx, name, &x, &numbers)?));
-    };
-    let axis = match (cx.proto.op_type.as_str(), at) {
-        ("ConvInteger", 0) => None,
-        ("ConvInteger", _) => Some(0),
-        (_, 0) => own.len().checked_sub(2),
-        _ => own.len().checked_sub(1),
-    };
-    let shape = match (&zeros[..], axis) {
-        _ if count == 1 => vec![],
-        (&[several], Some(axis)) if own[axis] == several => {
-            let mut shape = vec![1; own.len()];
-            shape[axis] = several;
-            shape
-        }
-        (all, Some(_)) if all.len() == own.len() => all.to_vec(),
-        _ => {
-            return Err(NodeProblem::shape(format!(
-                "zeros of shape {zeros:?} do not fit an operand of shape {own:?}"
-            )));
-        }
-    };
-    let to = || vec![int("to", DataType::Float as i64)];
-    let zero = cx.shaped(&format!("zero{at}"), zero, &shape)?;
-    let zero = cx.serve(&format!("zero_float{at}"), "Cast", vec![zero], to())?;
-    let x = cx.serve(&format!("float{at}"), "Cast", vec![x], to())?;
-    cx.serve(&format!("from_zero{at}"), "Sub", vec![x, zero], vec![])
 }
 
 /// Unsigned integers of 8 bits from zero and scale of the tensor's own extremes, and these.
@@ -548,7 +261,11 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
     let least = steps.map(clip(f32::NEG_INFINITY, 0.0), least)?;
     let range = steps.pair(Op::Sub, most, least)?;
     let scale = steps.with(Op::Div, range, 255.0)?;
-    // Of nothing but zeros any scale will do.
+    // Of nothing but zeros the scale is one.
+    let some = steps.map(Op::Sign, range)?;
+    let none = steps.with(Op::Mul, some, -1.0)?;
+    let none = steps.with(Op::Add, none, 1.0)?;
+    let scale = steps.pair(Op::Add, scale, none)?;
     let scale = steps.map(clip(f32::MIN_POSITIVE, f32::INFINITY), scale)?;
     let below = steps.pair(Op::Div, least, scale)?;
     let zero = steps.with(Op::Mul, below, -1.0)?;
@@ -559,22 +276,11 @@ pub(super) fn dynamic(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
     let moved = steps.pair(Op::Add, whole, zero)?;
     let q = steps.map(clip(0.0, 255.0), moved)?;
     let (scale, zero) = (steps.reshape(scale, &[])?, steps.reshape(zero, &[])?);
-    let q = words::of_floats(cx, "words", DataType::Uint8, q)?;
-    let zero = words::of_floats(cx, "zero_words", DataType::Uint8, zero)?;
+    let q = of_floats(cx, "words", DataType::Uint8, q)?;
+    let zero = of_floats(cx, "zero_words", DataType::Uint8, zero)?;
     Ok(vec![
         Operand::Whole(DataType::Uint8, q),
         Operand::Float(DataType::Float, scale),
         Operand::Whole(DataType::Uint8, zero),
     ])
-}
-
-/// Products of integers, whose sums are whole numbers of 32 bits.
-pub(super) fn products(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    // Padding stands for the input's zero, which is 0 here.
-    let operands = [from_zero(cx, 0, 2)?, from_zero(cx, 1, 3)?];
-    let translate: Translate =
-        if cx.proto.op_type == "ConvInteger" { conv::conv } else { linear::matmul };
-    let made = with(cx, &operands, translate)?;
-    let Some(&Operand::Float(_, sums)) = made.first() else { return Ok(made) };
-    Ok(vec![Operand::Whole(DataType::Int32, words::of_floats(cx, "words", DataType::Int32, sums)?)])
 }

@@ -378,14 +378,18 @@ impl Interpolation {
     }
 }
 
-/// The element that is nearest.
+/// What a place in single precision may be off a half, which it is all the same.
+const HALF: f64 = 1e-6;
+
+/// The element that is nearest. Halves are those that onnxruntime takes for halves.
 fn nearest(x: f64, rounding: Rounding) -> i64 {
     let floor = x.floor();
+    let over = x - floor - 0.5;
     let up = match rounding {
         Rounding::Floor => false,
         Rounding::Ceil => x > floor,
-        Rounding::PreferFloor => x - floor > 0.5,
-        Rounding::PreferCeil => x - floor >= 0.5,
+        Rounding::PreferFloor => over > HALF,
+        Rounding::PreferCeil => over >= -HALF,
     };
     floor as i64 + i64::from(up)
 }

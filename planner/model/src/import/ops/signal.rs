@@ -151,9 +151,7 @@ pub(super) fn stft(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
             )));
         }
     };
-    let step = one(cx, 1, "frame_step")?;
-    let step = step.ok_or(NodeProblem::Missing { index: 1, role: "frame_step" })?;
-    let step = size("frame_step", step, 1)?;
+    let step = count(cx, 1, "frame_step")?;
     let window = cx.optional_float(2, "window")?;
     let length = match (one(cx, 3, "frame_length")?, window) {
         (Some(given), _) => size("frame_length", given, 1)?,
@@ -180,20 +178,73 @@ pub(super) fn stft(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     Ok(vec![transform.of(cx, framed)?])
 }
 
+/// The type of floats that an operator's constant is to have.
+fn made_kind(cx: &Context<'_, '_>) -> Result<DataType, NodeProblem> {
+    let given = i32::try_from(cx.attributes().int_or("output_datatype", 1)?).unwrap_or(0);
+    let kind = DataType::try_from(given).ok().filter(|&kind| is_float(kind));
+    kind.ok_or_else(|| {
+        let reason = format!("is {}; export it as floats", type_name(given));
+        NodeProblem::attribute("output_datatype", reason)
+    })
+}
+
+/// One constant number of at least 1 that must be there.
+fn count(cx: &Context<'_, '_>, index: usize, role: &'static str) -> Result<usize, NodeProblem> {
+    let given = one(cx, index, role)?.ok_or(NodeProblem::Missing { index, role })?;
+    size(role, given, 1)
+}
+
+/// Weights that gather the frequencies of a Fourier transform into bands, as wide as ears tell them apart: triangles on the
+/// mel scale, a column each.
+pub(super) fn mel_weights(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let bands = count(cx, 0, "num_mel_bins")?;
+    let length = count(cx, 1, "dft_length")?;
+    let rate = count(cx, 2, "sample_rate")?;
+    let edge = |index, role| {
+        let given = cx.optional_scalar(index, role)?;
+        given.map(f64::from).ok_or(NodeProblem::Missing { index, role })
+    };
+    let edges = [edge(3, "lower_edge_hertz")?, edge(4, "upper_edge_hertz")?];
+    let kind = made_kind(cx)?;
+    let shape = [length / 2 + 1, bands];
+    cx.charge(&[bands + 2])?;
+    let [low, high] = edges.map(|hertz| 2595.0 * (1.0 + hertz / 700.0).log10());
+    let step = (high - low) / (bands + 2) as f64;
+    // Between which frequencies each triangle lies: it begins at one, and ends at the second after that.
+    let bound = |at: usize| {
+        let hertz = 700.0 * (10f64.powf((low + at as f64 * step) / 2595.0) - 1.0);
+        let frequency = ((length + 1) as f64 * hertz / rate as f64).floor();
+        (0.0..shape[0] as f64).contains(&frequency).then_some(frequency as usize)
+    };
+    let bounds: Option<Vec<usize>> = (0..bands + 2).map(bound).collect();
+    let bounds = bounds.filter(|_| low <= high).ok_or_else(|| {
+        NodeProblem::shape(format!(
+            "from {} to {} Hz are not within the {} frequencies of {length} samples at {rate} Hz",
+            edges[0], edges[1], shape[0]
+        ))
+    })?;
+    let weight = |at: usize| {
+        let (frequency, band) = (at / bands, at % bands);
+        let [from, peak, to] = [0, 1, 2].map(|next| bounds[band + next]);
+        match frequency {
+            _ if frequency == peak && (from == peak || to == peak) => 1.0,
+            _ if (from..peak).contains(&frequency) => {
+                (frequency - from) as f64 / (peak - from) as f64
+            }
+            _ if (peak..to).contains(&frequency) => (to - frequency) as f64 / (to - peak) as f64,
+            _ => 0.0,
+        }
+    };
+    Ok(vec![constant(cx, "bands", kind, &shape, weight)?])
+}
+
 /// A window of cosines: the sum of these, by how often they turn.
 pub(super) fn window(
     cx: &mut Context<'_, '_>,
     weights: &[f64],
 ) -> Result<Vec<Operand>, NodeProblem> {
-    let length = one(cx, 0, "size")?;
-    let length = length.ok_or(NodeProblem::Missing { index: 0, role: "size" })?;
-    let length = size("size", length, 1)?;
-    let given = i32::try_from(cx.attributes().int_or("output_datatype", 1)?).unwrap_or(0);
-    let kind = DataType::try_from(given).ok().filter(|&kind| is_float(kind));
-    let kind = kind.ok_or_else(|| {
-        let reason = format!("is {}; export a window of floats", type_name(given));
-        NodeProblem::attribute("output_datatype", reason)
-    })?;
+    let length = count(cx, 0, "size")?;
+    let kind = made_kind(cx)?;
     let periodic = cx.attributes().flag("periodic", true)?;
     let turn = if periodic { length } else { (length - 1).max(1) } as f64;
     let value = |at: usize| {

@@ -181,6 +181,29 @@ fn one_side_is_transformed_back() {
 }
 
 #[test]
+fn bands_of_frequencies_are_weights() {
+    let bands = |upper: f32| {
+        let model = Model::new(17).input("x", &[5, 5]);
+        let numbers = [("bands", 3), ("length", 8), ("rate", 80)];
+        let model = numbers.into_iter().fold(model, |model, (name, value)| {
+            model.initializer(integer_tensor(name, &[], &[value]))
+        });
+        model
+            .floats("low", &[], &[0.0])
+            .floats("high", &[], &[upper])
+            .node("MelWeightMatrix", "bands length rate low high", "w", vec![])
+            .node("MatMul", "x w", "y", vec![])
+            .output("y")
+    };
+    let mut unit = [0.0; 25];
+    (0..5).for_each(|at| unit[6 * at] = 1.0);
+    // Bands begin at the frequencies 0, 0, 1, 2 and 3.
+    let wanted = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    close(&bands(40.0).outputs(&[&unit])[0], &wanted);
+    assert!(bands(400.0).error().contains("from 0 to 400 Hz"));
+}
+
+#[test]
 fn taps_that_are_not_moved_are_a_convolution() {
     let offset = "x w o";
     let attributes = || vec![ints("pads", &[1, 1, 1, 1]), ints("strides", &[2, 1])];

@@ -288,6 +288,22 @@ fn quantisation_by_a_tensors_own_extremes() {
     }
 }
 
+/// Also nothing but zeros, which have the scale one.
+#[test]
+fn scales_of_a_tensors_own_extremes() {
+    for (data, scale) in
+        [([0.0; 3], 1.0), ([-0.5, 0.0, 2.05], 2.55 / 255.0), ([1.0, 5.1, 2.0], 0.02)]
+    {
+        let graph = Model::new(13)
+            .input("x", &[3])
+            .node("DynamicQuantizeLinear", "x", "q s z", vec![])
+            .output("s")
+            .import();
+        let found = reference::run(&graph, &[data.to_vec()]).swap_remove(0)[0];
+        assert!((found - scale).abs() < 1e-6 * scale, "{found}, not {scale}");
+    }
+}
+
 #[test]
 fn numbers_that_do_not_fit_are_refused() {
     for (dims, attributes, said) in [

@@ -62,6 +62,23 @@ fn nearest_by_each_rounding() {
     near(&row(&data, &attributes, 0.6, None), &[0.0, 1.0, 3.0, 5.0, 6.0, 8.0]);
 }
 
+/// A half is one as well where single precision makes a little less or more of it.
+#[test]
+fn nearest_of_halves() {
+    let by = |from: u8, to, place, rounding| {
+        let attributes = [("coordinate_transformation_mode", place), ("nearest_mode", rounding)];
+        let data: Vec<f32> = (0..from).map(f32::from).collect();
+        row(&data, &attributes, 1.0, Some(to))
+    };
+    let found = by(13, 8, "asymmetric", "round_prefer_ceil");
+    near(&found, &[0.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0, 11.0]);
+    let found = by(14, 9, "half_pixel", "round_prefer_ceil");
+    near(&found, &[0.0, 2.0, 3.0, 5.0, 7.0, 8.0, 10.0, 11.0, 13.0]);
+    let found = by(23, 14, "asymmetric", "round_prefer_floor");
+    let expected = [0, 2, 3, 5, 7, 8, 10, 11, 13, 15, 16, 18, 20, 21];
+    near(&found, &expected.map(f64::from));
+}
+
 #[test]
 fn cubic_antialiased_and_cropped() {
     let four = [1.0, 2.0, 3.0, 4.0];

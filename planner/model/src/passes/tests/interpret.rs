@@ -188,6 +188,7 @@ impl Machine<'_> {
             OpKind::Recurrent => self.recurrent(&params(&layer), inputs, &output, &packed),
             OpKind::Resample => self.resample(&params(&layer), &x.unwrap(), &output, &packed),
             OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
+            OpKind::Lookup => self.lookup(&layer, &x.unwrap(), &output, &packed),
             OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
             OpKind::Take => self.take(&layer, inputs, &output, &packed),
             OpKind::Words => self.words(index, inputs, &output, &packed),
@@ -498,6 +499,21 @@ impl Machine<'_> {
             let entry = rows[at / output.dims[3] as usize] as usize;
             let panel = &packed[i[3] / width * panel..];
             panel[nr + entry * width + i[3] % width] + panel[i[3] % width]
+        });
+        result.collect()
+    }
+
+    fn lookup(&self, layer: &Layer, x: &Tensor, output: &Tensor, packed: &[f64]) -> Vec<f64> {
+        let p: LookupParams = params(layer);
+        let (nr, panel) = (self.network.isa.panel(), layer.panel_bytes as usize / 4);
+        let width = layer.columns(self.network.isa);
+        assert!(panel >= nr + output.cols() as usize * width && x.dims[3] == 1);
+        assert_eq!((x.rows(), layer.panels), (output.rows(), p.entries.div_ceil(width as u32)));
+        let rows: Vec<f64> = indices(x.dims).map(|i| self.read(x, i)).collect();
+        let result = indices(output.dims).enumerate().map(|(at, i)| {
+            let entry = rows[at / output.dims[3] as usize] as usize;
+            let weight = packed[entry / width * panel + nr + i[3] * width + entry % width];
+            weight * f64::from(p.scale)
         });
         result.collect()
     }

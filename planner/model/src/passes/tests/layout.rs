@@ -405,6 +405,22 @@ fn normalisation_across_channels_and_one_dimensional_windows() {
     net.check(y);
 }
 
+/// What tells channels apart alone, of as many axes as there may be.
+#[test]
+fn normalisation_of_volumes() {
+    for shape in [vec![2, 5, 3, 4, 2], vec![1, 7, 2, 1, 3], vec![2, 3, 2, 2, 3, 2]] {
+        let (mut net, x) = Net::input(&shape);
+        let y = net.batch_norm(x);
+        let network = net.check(y);
+        assert!(kinds(&network).contains(&Depthwise), "{shape:?}");
+
+        let (mut net, x) = Net::input(&shape);
+        let y = net.same(Op::Lrn { size: 3, alpha: 0.1, beta: 0.75, bias: 1.0 }, &[x]);
+        let y = net.relu(y);
+        assert!(kinds(&net.check(y)).contains(&Lrn), "{shape:?}");
+    }
+}
+
 #[test]
 fn too_many_dimensions_are_refused() {
     let (mut net, x) = Net::input(&[2; 8]);

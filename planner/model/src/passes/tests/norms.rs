@@ -78,6 +78,17 @@ fn group_norms_of_all_shapes() {
     net.check(y);
 }
 
+/// What is normalised need not be reshaped before, but made by any node, also one that reads a scalar first.
+#[test]
+fn group_norms_of_a_function_of_a_scalar() {
+    let (mut net, x) = Net::input(&[3, 2, 5]);
+    let one = net.value(&[], Some(vec![1.0]));
+    let y = net.node(Op::Sub, &[one, x], &[3, 2, 5]);
+    let y = net.group_norm(y, 2);
+    let y = net.reshape(y, &[6, 5]);
+    net.check(y);
+}
+
 /// An image between convolutions is read as it lies.
 #[test]
 fn group_norms_copy_no_image() {

@@ -1,8 +1,12 @@
 //! What transformers are made of: normalisation, GELU, attention, embeddings, masks.
 
 use super::*;
+use crate::graph::Quantised;
+use crate::layout::place_weights;
 use crate::testing::attention;
-use eyelet::pack::{ActivationKind, BinaryOp, BinaryParams, ReduceOp, params};
+use crate::weights::encode;
+use eyelet::pack::{ActivationKind, BinaryOp, BinaryParams, Encoding, ReduceOp, params};
+use std::sync::Arc;
 
 impl Net {
     /// Layer normalisation over the last axis in seven nodes, scale and shift in two.
@@ -224,6 +228,139 @@ fn a_table_is_packed_as_weights() {
             assert!((found - expected).abs() < 1e-6);
         }
     }
+}
+
+/// A network that looks rows of a table up, and ends with a product with another. What it makes is
+/// `scores · scale`.
+fn looked_up(
+    [table, matrix]: [Constant; 2],
+    scale: Option<f32>,
+    transposed: bool,
+    biased: bool,
+) -> (Net, ValueId) {
+    let (mut net, _) = Net::input(&[1]);
+    net.graph.inputs.clear();
+    let constant = |net: &mut Net, shape: [usize; 2], data: Constant| {
+        let value = net.value(&shape, Some(Vec::new()));
+        net.graph.values[value].constant = Some(data);
+        value
+    };
+    let table = constant(&mut net, [ENTRIES, COLUMNS], table);
+    let ids = net.add_input(&[1, 5]);
+    let mut x = net.node(Op::Gather, &[table, ids], &[1, 5, COLUMNS]);
+    if let Some(scale) = scale {
+        x = net.with(Op::Mul, x, scale);
+    }
+    if biased {
+        let bias = net.constant(&[COLUMNS]);
+        x = net.same(Op::Add, &[x, bias]);
+    }
+    let y = net.norm(x);
+    let y = match transposed {
+        true => {
+            let matrix = constant(&mut net, [COLUMNS, ENTRIES], matrix);
+            net.node(Op::MatMul, &[y, matrix], &[1, 5, ENTRIES])
+        }
+        false => {
+            let rows = net.reshape(y, &[5, COLUMNS]);
+            let matrix = constant(&mut net, [ENTRIES, COLUMNS], matrix);
+            let op = Op::Gemm { alpha: 1.0, beta: 1.0, trans_a: false, trans_b: true };
+            let c = net.constant(&[ENTRIES]);
+            net.node(op, &[rows, matrix, c], &[5, ENTRIES])
+        }
+    };
+    (net, y)
+}
+
+const ENTRIES: usize = 700;
+const COLUMNS: usize = 70;
+
+/// A table in both orders, as initializers have it: as floats, as fewer bits, or as integers.
+fn tables() -> Vec<[Constant; 2]> {
+    let turned = |index: usize| index % ENTRIES * COLUMNS + index / ENTRIES;
+    let all = || 0..ENTRIES * COLUMNS;
+    let float = |index: usize| (index * 37 % 1009) as f32 / 512.0 - 1.0;
+    let owned = |of: &dyn Fn(usize) -> f32| Constant::Owned(Arc::new(all().map(of).collect()));
+    let half = |index: usize| (0x3800u16 + (index * 41 % 1024) as u16).to_le_bytes();
+    let raw = |of: &dyn Fn(usize) -> [u8; 2]| {
+        let bytes: Vec<u8> = all().flat_map(of).collect();
+        Constant::Raw(bytes.into(), Encoding::F16)
+    };
+    // Scales of rows lie along one axis of the table and along the other of the matrix.
+    let eight = |of: &dyn Fn(usize) -> usize, inner: usize| {
+        let data: Vec<u8> = all().map(|index| (of(index) * 13 % 256) as u8).collect();
+        let scale = (0..ENTRIES).map(|entry| 0.01 + entry as f32 * 1e-4).collect();
+        let zero = (0..ENTRIES).map(|entry| (entry % 7) as i8 - 3).collect();
+        Constant::Quantised(Arc::new(Quantised { data: data.into(), flip: 0, scale, zero, inner }))
+    };
+    let same = |index: usize| index;
+    vec![
+        [owned(&float), owned(&|index| float(turned(index)))],
+        [raw(&half), raw(&|index| half(turned(index)))],
+        [eight(&same, COLUMNS), eight(&turned, 1)],
+    ]
+}
+
+fn assert_tied(network: &Network, tied: bool) {
+    use OpKind::{Conv, Gather, LayerNorm, Lookup};
+    let first = if tied { Lookup } else { Gather };
+    assert_eq!(kinds(network), [first, LayerNorm, Conv]);
+    let mut network = network.clone();
+    let bytes = place_weights(&mut network);
+    let table = u64::from(network.layers[2].panels) * u64::from(network.layers[2].panel_bytes);
+    assert_eq!(network.layers[0].weights == network.layers[2].weights, tied);
+    assert!(!tied || bytes < 2 * table, "{bytes} for {table}");
+}
+
+/// Through a transposition or not, scaled or not, of every type that initializers have.
+#[test]
+fn a_table_that_is_also_a_matrix_is_stored_once() {
+    for (at, [table, turned]) in tables().into_iter().enumerate() {
+        for (transposed, scale) in [(true, None), (false, None), (true, Some(1.5))] {
+            let matrix = if transposed { &turned } else { &table };
+            let constants = [table.clone(), matrix.clone()];
+            let (mut net, y) = looked_up(constants, scale, transposed, false);
+            net.output(y);
+            let ids: Vec<f64> = (0..5).map(|at| (at * 71 % ENTRIES) as f64).collect();
+            let expected = crate::reference::run(&net.graph, std::slice::from_ref(&ids)).remove(0);
+            for isa in [Isa::Portable, Isa::Avx512, Isa::Cuda] {
+                let network = lower(&net.graph, isa).unwrap();
+                assert_tied(&network, isa != Isa::Cuda);
+                let plain = Encoding::from_code(network.layers[0].encoding).unwrap();
+                assert_eq!(plain == Encoding::I8, at == 2 && isa != Isa::Cuda);
+                if plain == Encoding::I8 {
+                    continue;
+                }
+                let found = interpret::run(&network, std::slice::from_ref(&ids)).remove(0);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert!((found - expected).abs() < 1e-4, "{found}, not {expected}");
+                }
+                for encoding in Encoding::ALL {
+                    let mut network = network.clone();
+                    encode(&mut network, encoding);
+                    assert_tied(&network, isa != Isa::Cuda);
+                }
+            }
+        }
+    }
+}
+
+/// Other numbers, numbers that are scaled for the product, and rows that something is added to.
+#[test]
+fn other_tables_are_stored_as_they_were() {
+    let [table, turned] = tables().remove(0);
+    let mut other = turned.to_vec();
+    other[ENTRIES * COLUMNS - 1] += 1.0;
+    let other = Constant::Owned(Arc::new(other));
+    for (matrix, biased) in [(other, false), (turned.clone(), true)] {
+        let (mut net, y) = looked_up([table.clone(), matrix], None, true, biased);
+        net.output(y);
+        assert_tied(&lower(&net.graph, Isa::Avx2).unwrap(), false);
+    }
+    let (mut net, y) = looked_up([table, turned], None, true, false);
+    let y = net.with(Op::Mul, y, 0.5);
+    net.output(y);
+    assert_tied(&lower(&net.graph, Isa::Avx2).unwrap(), false);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a step's scratch changes of Winograd convolutions: with less of it blocks have fewer tiles, and fewer panels are made
-//! at once of what is stored, or portions of their channels.
+//! at once of what is stored, or channel blocks.
 
-use eyelet::ops::winograd::{self, Portions};
+use eyelet::ops::winograd::{self, ChannelBlocks};
 use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Layer, Method, Step, WinogradParams, params};
 use eyelet_model::network::Network;
@@ -20,7 +20,7 @@ pub(super) struct Blocks {
     panel_bytes: f64,
     /// Tiles of a row.
     row_tiles: f64,
-    portions: Option<Portions>,
+    channel_blocks: Option<ChannelBlocks>,
 }
 
 /// How a step is cut by its scratch.
@@ -31,11 +31,12 @@ pub(super) struct Cut {
     pub(super) made: u32,
     /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
     pub(super) times: f64,
-    /// or portions of channels, with products of all tiles of a band; 0 where whole panels are made.
-    pub(super) portions: f64,
+    /// or channel blocks, with products of all tiles of a band; 0 where whole panels are made.
+    pub(super) channel_blocks: f64,
     /// Bands of tiles, for each of which weights are made.
     pub(super) bands: f64,
-    /// What a thread's cache does not hold of these, in floats of each frequency that transforms could read meanwhile ([`Portions::far`]).
+    /// What a thread's cache does not hold of these, in floats of each frequency that transforms
+    /// could read meanwhile ([`ChannelBlocks::far`]).
     pub(super) far: f64,
 }
 
@@ -49,18 +50,18 @@ impl Cut {
     /// Of so many panels, of which so many are made at once, in as few blocks as there may be.
     fn whole(count: u32, made: u32) -> Self {
         let groups = count.div_ceil(made).into();
-        Self { groups, made, times: 1.0, portions: 0.0, bands: 1.0, far: 0.0 }
+        Self { groups, made, times: 1.0, channel_blocks: 0.0, bands: 1.0, far: 0.0 }
     }
 
-    /// Of so many panels, in portions.
-    fn portioned(portions: Portions, count: u32) -> Self {
+    /// Of so many panels, in channel blocks.
+    fn by_channels(channel_blocks: ChannelBlocks, count: u32) -> Self {
         Self {
-            groups: portions.groups(count as usize) as f64,
+            groups: channel_blocks.groups(count as usize) as f64,
             made: 1,
             times: 1.0,
-            portions: portions.count() as f64,
-            bands: portions.bands() as f64,
-            far: portions.far(count as usize) as f64,
+            channel_blocks: channel_blocks.count() as f64,
+            bands: channel_blocks.bands() as f64,
+            far: channel_blocks.far(count as usize) as f64,
         }
     }
 }
@@ -114,7 +115,7 @@ impl Blocks {
             bytes: one - most * each,
             panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
             row_tiles: tiles as f64 / output.rows().max(1) as f64,
-            portions: ops::portions(&problem(stored, whole)),
+            channel_blocks: ops::channel_blocks(&problem(stored, whole)),
         }
     }
 
@@ -125,35 +126,37 @@ impl Blocks {
         if !self.are_there() {
             return (Cut::whole(step.count, most), 0.0);
         }
-        let (cut, used) = match self.portions_within(step, at_once) {
+        let (cut, used) = match self.blocks_within(step, at_once) {
             None => (self.in_panels(step, most), self.beside(most) + self.most * self.tile(most)),
-            Some(portions) => (Cut::portioned(portions, step.count), portions.bytes() as f64),
+            Some(channel_blocks) => {
+                (Cut::by_channels(channel_blocks, step.count), channel_blocks.bytes() as f64)
+            }
         };
         (cut, used.min(all_or(step.scratch_bytes) as f64))
     }
 
-    /// The portions in which a step is computed, if it is, as the step itself chooses.
-    pub(super) fn portions_within(&self, step: &Step, at_once: u32) -> Option<Portions> {
-        let portions = self.portions_of(step)?;
+    /// The channel blocks in which a step is computed, if it is, as the step itself chooses.
+    pub(super) fn blocks_within(&self, step: &Step, at_once: u32) -> Option<ChannelBlocks> {
+        let channel_blocks = self.blocks_of(step)?;
         let count = step.count as usize;
-        let portions = portions.within(count, all_or(step.scratch_bytes))?;
+        let channel_blocks = channel_blocks.within(count, all_or(step.scratch_bytes))?;
         let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
         let blocks = (f64::from(step.rows) * self.row_tiles / self.most * cut.times).ceil();
-        let work = portions.work_in_blocks(count, blocks as usize, cut.groups as usize);
+        let work = channel_blocks.work_in_blocks(count, blocks as usize, cut.groups as usize);
         let least = self.beside(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
         let fits = all_or(step.scratch_bytes) as f64 + ROUNDED >= least;
-        (!fits || work > portions.work(count)).then_some(portions)
+        (!fits || work > channel_blocks.work(count)).then_some(channel_blocks)
     }
 
-    /// The portions in which a step could be computed with clearly less scratch than it has.
-    pub(super) fn less(&self, step: &Step) -> Option<Portions> {
+    /// The channel blocks in which a step could be computed with clearly less scratch than it has.
+    pub(super) fn less(&self, step: &Step) -> Option<ChannelBlocks> {
         let less = step.scratch_bytes.checked_sub(64)?;
-        self.portions_of(step)?.within(step.count as usize, less)
+        self.blocks_of(step)?.within(step.count as usize, less)
     }
 
-    /// The smallest portions of a step, if there are any.
-    fn portions_of(&self, step: &Step) -> Option<Portions> {
-        self.portions.map(|portions| portions.of_rows(step.rows.into()))
+    /// The smallest channel blocks of a step, if there are any.
+    fn blocks_of(&self, step: &Step) -> Option<ChannelBlocks> {
+        self.channel_blocks.map(|channel_blocks| channel_blocks.of_rows(step.rows.into()))
     }
 
     /// Of a step that makes whole panels, if any.
@@ -181,11 +184,13 @@ impl Blocks {
         let (count, scratch) = (step.count, scratch + ROUNDED);
         let most = Self::most_panels(count, at_once);
         let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
-        let all = move |portions: Portions| portions.all_within(count as usize, scratch as u64);
-        let portioned = self.portions_of(step).into_iter().flat_map(all);
+        let all = move |channel_blocks: ChannelBlocks| {
+            channel_blocks.all_within(count as usize, scratch as u64)
+        };
+        let by_channels = self.blocks_of(step).into_iter().flat_map(all);
         (fewest..=most)
             .map(move |panels| self.by(scratch, count, panels))
-            .chain(portioned.map(move |portions| Cut::portioned(portions, count)))
+            .chain(by_channels.map(move |channel_blocks| Cut::by_channels(channel_blocks, count)))
     }
 
     /// Whether a step takes the longer the less scratch it has.

@@ -11,6 +11,9 @@ const FEW_ROWS: u64 = 4;
 /// AVX-512 (0.65 and 0.79).
 const GROUPED: f64 = 0.7;
 
+/// A comparison takes as long as a function does of so many bytes: as measured with AVX2 (12 ns).
+const COMPARED_BYTES: f64 = 30.0;
+
 /// The classes of kernels that a profile knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -26,6 +29,8 @@ pub enum Class {
     Pool,
     Elementwise,
     Function,
+    /// Orders of elements, and boxes that overlap: comparisons, each of elements that are anywhere.
+    Comparison,
     Copy,
 }
 
@@ -54,14 +59,14 @@ impl Class {
             Some(
                 OpKind::LayerNorm
                 | OpKind::Gather
+                | OpKind::Lookup
                 | OpKind::Where
                 | OpKind::Words
                 | OpKind::Fold
-                | OpKind::Order
-                | OpKind::Suppress
                 | OpKind::Scatter
                 | OpKind::Take,
             ) => Class::Elementwise,
+            Some(OpKind::Order | OpKind::Suppress) => Class::Comparison,
             Some(OpKind::Resample | OpKind::GridSample) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
@@ -89,7 +94,7 @@ impl Class {
         }
     }
 
-    /// Work a nanosecond on one thread: floating-point operations, or bytes.
+    /// Work a nanosecond on one thread: floating-point operations, bytes, or comparisons.
     pub(super) fn rate(self, compute: &Compute) -> f64 {
         match self {
             Class::Conv1x1 | Class::Winograd => compute.conv_1x1_gflops,
@@ -101,6 +106,7 @@ impl Class {
             Class::Pool => compute.pool_gbs,
             Class::Elementwise => compute.elementwise_gbs,
             Class::Function => compute.function_gbs,
+            Class::Comparison => compute.function_gbs / COMPARED_BYTES,
             Class::Copy => compute.copy_gbs,
         }
     }
@@ -120,6 +126,40 @@ impl Class {
 mod tests {
     use super::super::example::{conv, grouped, network, profile, step_ns, whole};
     use super::*;
+    use eyelet::pack::{OrderParams, SuppressParams, params_words};
+
+    fn order(all: u32) -> [u32; 24] {
+        let params =
+            OrderParams { outer: 1, reduce: all, inner: 1, count: all, ..Default::default() };
+        params_words(&params)
+    }
+
+    /// Of some in order the work grows with those that are found, not with all; one lane is one thread's.
+    #[test]
+    fn comparisons_are_of_those_that_are_found() {
+        let mut profile = profile();
+        profile.compute.scaling = 1.0;
+        let of = |outer: u32, count: u32, threads: u32| {
+            let reduce = 10_000;
+            let params = OrderParams { outer, reduce, inner: 1, count, ..Default::default() };
+            let (from, to) = ([1, outer * reduce], [1, outer * count]);
+            let network = network(OpKind::Order, params_words(&params), from, to);
+            step_ns(&profile, &network, &whole(&network), threads) as f64
+        };
+        let (few, all) = (of(1, 10, 1), of(1, 10_000, 1));
+        assert!(all > 40.0 * few, "{few}, {all}");
+        assert_eq!(of(1, 10, 4), few);
+        assert!((of(4, 10, 4) - few).abs() <= few / 100.0);
+        // Boxes: of as many that remain, twice as many are compared four times as often.
+        let of = |count: u32| {
+            let p =
+                SuppressParams { images: 1, classes: 1, boxes: count, count, ..Default::default() };
+            let network = network(OpKind::Suppress, params_words(&p), [1, 4 * count], [1, count]);
+            step_ns(&profile, &network, &whole(&network), 1) as f64
+        };
+        let growth = of(20_000) / of(10_000);
+        assert!((3.8..4.0).contains(&growth), "{growth}");
+    }
 
     #[test]
     fn classes_and_their_work() {
@@ -162,6 +202,12 @@ mod tests {
                 network(OpKind::Unary, [0; 24], [10, 1000], [10, 1000]),
                 Class::Elementwise,
                 80000.0 / compute.elementwise_gbs,
+            ),
+            // Four numbers in order: each is scanned, and goes down a heap of two levels.
+            (
+                network(OpKind::Order, order(4), [1, 4], [1, 4]),
+                Class::Comparison,
+                (4.0 / 2.0 + 4.0 * 4.0) * COMPARED_BYTES / compute.function_gbs,
             ),
         ];
         for (network, class, ns) in cases {

@@ -19,7 +19,7 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
     Network {
         name: "one".into(),
         isa: Isa::Neon,
-        buffers: vec![Buffer { bytes: 1 << 30 }; 2],
+        buffers: vec![Buffer::floats(1 << 30); 2],
         tensors: vec![tensor(0, from), tensor(1, to)],
         layers: vec![Layer {
             kind: kind as u32,

@@ -45,6 +45,8 @@ pub(super) struct LayerCost {
     panel_near_ns: f64,
     /// and where they lie in a pack that the processor reads like memory.
     panel_mapped_ns: f64,
+    /// Bytes of a panel that are read: of a table, what is looked up.
+    panel_read: f64,
     /// Having a byte of scratch in a thread's cache, where others have been meanwhile: about half of them.
     scratch_ns: f64,
     /// Blocks of rows in a row: for each a panel has products of its own,
@@ -60,7 +62,7 @@ pub(super) struct LayerCost {
     again_mapped_ns: f64,
     /// but for so many.
     first_blocks: f64,
-    /// Reading and writing a row of products with a panel, once for each portion of the channels but one,
+    /// Reading and writing a row of products with a panel, once for each channel block but one,
     row_carry_ns: f64,
     /// and reading or writing a float of each of a tile's frequencies.
     far_ns: f64,
@@ -81,6 +83,12 @@ pub(super) struct LayerCost {
     launches: f64,
 }
 
+/// Operators that read of their weights what is looked up.
+const TABLES: [OpKind; 2] = [OpKind::Gather, OpKind::Lookup];
+
+/// Bytes that are read from memory at once.
+const CACHE_LINE: f64 = 64.0;
+
 /// A layer as it is stored and as its steps compute it, and what computes it.
 struct Setting<'a> {
     network: &'a Network,
@@ -91,6 +99,8 @@ struct Setting<'a> {
     work: &'a Work,
     compute: &'a Compute,
     threads: u32,
+    /// Those on slower cores counting as part of one.
+    team: f64,
     /// How much faster all threads are than one.
     speedup: f64,
     rows: f64,
@@ -100,9 +110,9 @@ struct Setting<'a> {
 impl Setting<'_> {
     /// What every class of layers has.
     fn plain(&self) -> LayerCost {
-        let &Self { network, stored, work, compute, threads, speedup, pieces, .. } = self;
-        let panel_bytes = f64::from(stored.panel_bytes);
-        let near_gbs = compute.near_gbs(threads);
+        let &Self { network, stored, work, compute, team, speedup, pieces, .. } = self;
+        let panel_bytes = self.panel_read();
+        let near_gbs = compute.near_gbs(team);
         let input = network.tensors.get(stored.inputs[0] as usize);
         let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
         let mut cost = LayerCost {
@@ -113,8 +123,9 @@ impl Setting<'_> {
             panel_expand_ns: self.expand_ns() / speedup,
             group: u32::MAX,
             // Weights come from memory whatever their size.
-            panel_memory_ns: panel_bytes / compute.bandwidth_gbs(threads),
+            panel_memory_ns: panel_bytes / compute.bandwidth_gbs(team),
             panel_near_ns: panel_bytes / near_gbs,
+            panel_read: panel_bytes,
             scratch_ns: 0.5 / near_gbs,
             near_panels: f64::INFINITY,
             exposed: work.class.exposed(compute),
@@ -124,19 +135,34 @@ impl Setting<'_> {
         cost
     }
 
+    /// Bytes of a panel that the layer reads. Of a table these are, of each row, one run of a panel's
+    /// channels (Gather), or a part of each line of the one panel that has the row's entry (Lookup).
+    fn panel_read(&self) -> f64 {
+        let &Self { network, stored, work, .. } = self;
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let weight = stored.encoding().unwrap_or_default().weight_bytes();
+        let line = (weight * stored.columns(network.isa)) as f64;
+        let read = match OpKind::from_code(stored.kind) {
+            Some(OpKind::Gather) => line * work.rows as f64,
+            Some(OpKind::Lookup) => {
+                let columns = f64::from(network.tensors[stored.output as usize].cols());
+                line.min(CACHE_LINE) * columns * work.rows as f64 / work.panels as f64
+            }
+            _ => panel_bytes,
+        };
+        read.min(panel_bytes)
+    }
+
     /// What steps spend on a stored panel before they can use it, on one thread.
     fn expand_ns(&self) -> f64 {
         let &Self { network, stored, layer, work, compute, .. } = self;
         let panel_bytes = f64::from(stored.panel_bytes);
         let gpu = network.isa == Isa::Cuda;
         let widened = match stored.encoding() {
-            _ if gpu => 0.0,
-            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
-                2.0 * panel_bytes / compute.widen_gbs
-            }
-            Some(Encoding::I8) if stored.kind != OpKind::Gather as u32 => {
-                4.0 * panel_bytes / compute.widen_gbs
-            }
+            // Of tables little is widened.
+            _ if gpu || TABLES.map(|kind| kind as u32).contains(&stored.kind) => 0.0,
+            Some(Encoding::F16 | Encoding::Bf16) => 2.0 * panel_bytes / compute.widen_gbs,
+            Some(Encoding::I8) => 4.0 * panel_bytes / compute.widen_gbs,
             _ => 0.0,
         };
         let started = match work.class {
@@ -152,11 +178,11 @@ impl Setting<'_> {
 
     /// Bytes of all inputs and outputs. They come from memory if a step's do not fit the cache.
     fn reads_and_writes(&self, cost: &mut LayerCost, read: u64, written: u64) {
-        let &Self { work, compute, threads, .. } = self;
-        let bandwidth = compute.bandwidth_gbs(threads);
+        let &Self { work, compute, team, .. } = self;
+        let bandwidth = compute.bandwidth_gbs(team);
         // What is read there has stayed since it was written, next to as much that its maker used.
         let gbs = match 2 * (work.read + work.written) <= compute.shared_cache_bytes {
-            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(threads),
+            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(team),
             true => (compute.elementwise_gbs * self.speedup).max(bandwidth),
             false => bandwidth,
         };
@@ -179,7 +205,9 @@ impl Setting<'_> {
 
     /// A processor's Winograd convolution.
     fn transforms(&self, cost: &mut LayerCost) {
-        let &Self { network, stored, layer, algorithm, work, compute, threads, speedup, .. } = self;
+        let &Self {
+            network, stored, layer, algorithm, work, compute, threads, team, speedup, ..
+        } = self;
         let transforms = Transforms::of(network, layer);
         let bytes_ns = |bytes: f64| bytes / compute.transform_gbs / speedup;
         let panel_bytes = f64::from(layer.panel_bytes);
@@ -217,10 +245,10 @@ impl Setting<'_> {
         cost.near_block_ns = panel_bytes * compute.product_ns_per_byte / speedup;
         // Weights that were read a block ago are in the cache that all share, if it holds a layer's
         // at all.
-        let near_gbs = compute.near_gbs(threads);
+        let near_gbs = compute.near_gbs(team);
         let again_gbs = match 2.0 * work.panels as f64 * panel_bytes <= compute.llc_bytes() as f64 {
             true => near_gbs,
-            false => compute.bandwidth_gbs(threads),
+            false => compute.bandwidth_gbs(team),
         };
         (cost.again_memory_ns, cost.again_near_ns) =
             (panel_bytes / again_gbs, panel_bytes / near_gbs);
@@ -249,7 +277,7 @@ impl LayerCost {
         algorithm: u32,
         compute: &Compute,
         multiprocessors: u32,
-        threads: u32,
+        (threads, team): (u32, f64),
     ) -> Option<Self> {
         let gpu = network.isa == Isa::Cuda;
         let layer = &match algorithm {
@@ -263,7 +291,7 @@ impl LayerCost {
         };
         let work = &Work::of(network, layer);
         let (rows, pieces) = (work.rows as f64, (work.panels * work.rows) as f64);
-        let speedup = compute.speedup(threads);
+        let speedup = compute.speedup(team);
         let setting = Setting {
             network,
             stored,
@@ -272,6 +300,7 @@ impl LayerCost {
             work,
             compute,
             threads,
+            team,
             speedup,
             rows,
             pieces,
@@ -284,6 +313,7 @@ impl LayerCost {
             Class::Winograd => setting.transforms(&mut cost),
             _ => {}
         }
+        cost.least_ns = work.ns(compute) * work.least_share(layer);
         if gpu {
             setting.launches(&mut cost, multiprocessors);
         }
@@ -292,8 +322,8 @@ impl LayerCost {
 
     /// The same where weights are used in a pack, of which so many bytes come in a nanosecond, if not
     /// from memory.
-    pub(super) fn with_mapped(mut self, layer: &Layer, gbs: f64) -> Self {
-        self.panel_mapped_ns = self.panel_memory_ns.max(f64::from(layer.panel_bytes) / gbs);
+    pub(super) fn with_mapped(mut self, gbs: f64) -> Self {
+        self.panel_mapped_ns = self.panel_memory_ns.max(self.panel_read / gbs);
         // What is stored is read again from where it was, unless a cache holds it.
         let again = self.first_blocks > 0.0 && self.again_memory_ns >= self.panel_memory_ns;
         self.again_mapped_ns = if again { self.panel_mapped_ns } else { self.again_memory_ns };
@@ -320,13 +350,15 @@ impl LayerCost {
 
     /// Bytes of its scratch that a step uses.
     pub(super) fn scratch_used(&self, step: &Step) -> u64 {
-        let portions = self.blocks.portions_within(step, self.group);
-        portions.map_or(step.scratch_bytes, |portions| portions.bytes().next_multiple_of(64))
+        let channel_blocks = self.blocks.blocks_within(step, self.group);
+        channel_blocks.map_or(step.scratch_bytes, |channel_blocks| {
+            channel_blocks.bytes().next_multiple_of(64)
+        })
     }
 
-    /// The most scratch below its own with which it is computed in other portions.
+    /// The most scratch below its own with which it is computed in other channel blocks.
     pub(super) fn less_scratch(&self, step: &Step) -> Option<u64> {
-        self.blocks.less(step).map(|portions| portions.bytes().next_multiple_of(64))
+        self.blocks.less(step).map(|channel_blocks| channel_blocks.bytes().next_multiple_of(64))
     }
 
     pub(super) fn wants_scratch(&self) -> bool {
@@ -334,20 +366,20 @@ impl LayerCost {
     }
 
     fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
-        let Cut { groups, made, times, portions, bands, far } = cut;
+        let Cut { groups, made, times, channel_blocks, bands, far } = cut;
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let fits_llc = portions > 0.0 || f64::from(made) <= self.near_panels;
+        let fits_llc = channel_blocks > 0.0 || f64::from(made) <= self.near_panels;
         let blocks = match self.row_blocks > 0.0 {
             true => (rows * self.row_blocks * times).max(1.0),
             false => 0.0,
         };
-        // Portions are parts of a panel, which is read once for each band.
+        // Channel blocks are parts of a panel, which is read once for each band.
         let (products, reads) =
-            if portions > 0.0 { (portions * bands, bands) } else { (blocks, blocks) };
+            if channel_blocks > 0.0 { (channel_blocks * bands, bands) } else { (blocks, blocks) };
         let again = if fits_llc { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
         let near_ns = if fits_llc { reads * self.near_block_ns } else { 0.0 };
-        let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
+        let carried = (channel_blocks - 1.0).max(0.0) * rows * self.row_carry_ns;
         let (stored_ns, again_ns) = match (step.weights_in, near) {
             (Region::Mapped, _) => (self.panel_mapped_ns, self.again_mapped_ns),
             (Region::Arena, true) => (self.panel_near_ns, self.again_near_ns),
@@ -387,7 +419,7 @@ mod tests {
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
         let compute = step_ns(&profile, &network, &whole, 1) as f64;
-        let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
+        let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1.0);
         profile.compute.exposed = 0.5;
         let found = step_ns(&profile, &network, &whole, 1) as f64;
         let told = compute + weights * weights / compute / 2.0;
@@ -398,6 +430,24 @@ mod tests {
         for more in 1..100 {
             let ns = |memory: u32| together_ns(40.0, f64::from(memory), 1.0);
             assert!(ns(more) >= ns(more - 1), "{more}");
+        }
+    }
+
+    /// Of a table what is looked up is read, and no more than all of it.
+    #[test]
+    fn tables_are_read_where_rows_are() {
+        let mut profile = profile();
+        (profile.compute.cache_bytes, profile.compute.memory_gbs) = (1 << 30, 1e-3);
+        let read_bytes = |kind: OpKind, rows: u32| {
+            let mut network = network(kind, [0; 24], [rows, 1], [rows, 64]);
+            (network.layers[0].panels, network.layers[0].panel_bytes) = (100, 32_000);
+            step_ns(&profile, &network, &whole(&network), 1) / 1000
+        };
+        // Of each row eight floats of each panel, or of each line of one panel.
+        assert_eq!(read_bytes(OpKind::Gather, 2), 2 * 32 * 100);
+        assert_eq!(read_bytes(OpKind::Lookup, 2), 2 * 32 * 64);
+        for kind in [OpKind::Gather, OpKind::Lookup] {
+            assert_eq!(read_bytes(kind, 2_000_000), 32_000 * 100);
         }
     }
 

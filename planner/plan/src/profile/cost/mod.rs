@@ -10,12 +10,14 @@ mod blocks;
 mod class;
 #[cfg(test)]
 pub(super) mod example;
+mod fast;
 pub(super) mod layer;
 pub(super) mod winograd;
 pub(super) mod work;
 
 pub use bands::Outside;
 pub use class::Class;
+use fast::FastCosts;
 
 use super::{Contention, Profile, Service, Transfer};
 use eyelet::kernels::table::TILES;
@@ -39,6 +41,8 @@ pub struct Costs {
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
     near: bool,
+    /// What steps save whose buffers and scratch lie in fast memory.
+    fast: Option<FastCosts>,
 }
 
 impl Costs {
@@ -47,10 +51,11 @@ impl Costs {
         let all = |algorithm: u32| {
             let layers = network.layers.iter();
             let (compute, parts) = (&profile.compute, profile.multiprocessors);
+            let team = (threads, profile.team(threads));
             let gbs = profile.mapped.map_or(f64::INFINITY, |mapped| mapped.gbs);
             layers.map(move |l| {
-                let cost = LayerCost::new(network, l, algorithm, compute, parts, threads)?;
-                Some(cost.with_mapped(l, gbs))
+                let cost = LayerCost::new(network, l, algorithm, compute, parts, team)?;
+                Some(cost.with_mapped(gbs))
             })
         };
         let layers = all(0).map(Option::unwrap_or_default).collect();
@@ -60,12 +65,13 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            services: [false, true].map(|near| profile.service(near)),
+            services: [false, true].map(|near| profile.service(near, threads)),
             transfer: profile.transfer,
-            contention: profile.contention(),
+            contention: profile.contention(threads),
             cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.llc_bytes(),
             near: false,
+            fast: profile.fast.map(|fast| FastCosts::new(network, fast)),
         }
     }
 
@@ -119,7 +125,14 @@ impl Costs {
     ) -> f64 {
         let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
         let cost = cost.as_ref().unwrap_or(self.cost(step));
-        cost.least_ns(step, scratch, self.overhead_ns, near)
+        let ns = cost.least_ns(step, scratch, self.overhead_ns, near);
+        // All that it touches may be in fast memory.
+        ns * self.fast.as_ref().map_or(1.0, FastCosts::least_share)
+    }
+
+    /// What a step that takes so long saves by what of it the plan has in fast memory, in nanoseconds.
+    pub(super) fn saved_ns(&self, plan: &Plan, step: &Step, ns: u64) -> u64 {
+        self.fast.as_ref().map_or(0, |fast| fast.saved_ns(plan, step, ns))
     }
 
     /// Whether a step takes the longer the less scratch it has.
@@ -132,7 +145,7 @@ impl Costs {
         self.cost(step).scratch_used(step)
     }
 
-    /// The most scratch below its own with which a step is computed in other portions.
+    /// The most scratch below its own with which a step is computed in other channel blocks.
     pub fn less_scratch(&self, step: &Step) -> Option<u64> {
         self.cost(step).less_scratch(step)
     }

@@ -97,7 +97,7 @@ pub(crate) fn transforming(network: &Network, compute: &Compute) -> Option<(f64,
     let (stored, algorithm) = (network.layers.first()?, *network.on_load.first()?);
     let input = network.tensors.get(stored.inputs[0] as usize)?;
     let layer = ops::transformed(stored, input, algorithm, network.isa)?;
-    let cost = LayerCost::new(network, stored, algorithm, compute, 0, 1)?;
+    let cost = LayerCost::new(network, stored, algorithm, compute, 0, (1, 1.0))?;
     let ns = cost.ns(&whole(network, 0), compute.step_overhead_ns, false);
     Some((f64::from(layer.panels) * f64::from(layer.panel_bytes), ns as f64))
 }

@@ -4,7 +4,8 @@ use super::class::Class;
 use super::winograd::Transforms;
 use crate::profile::Compute;
 use eyelet::pack::{
-    ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, RecurrentParams, params,
+    ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, OrderParams, PoolParams,
+    RecurrentParams, SuppressParams, params,
 };
 use eyelet_model::network::Network;
 
@@ -12,10 +13,16 @@ use eyelet_model::network::Network;
 /// with AVX-512.
 const STRIDED: f64 = 2.0;
 
+/// What an element takes that is compared in its turn, of a comparison of any two. As measured with AVX2.
+const SCANNED: f64 = 0.5;
+
+/// What it takes to see whether two boxes overlap, one after the other, of a comparison. As measured with AVX2.
+const OVERLAP: f64 = 1.0 / 3.0;
+
 /// All the work of a layer.
 pub(crate) struct Work {
     pub class: Class,
-    /// Floating-point operations or bytes, as the class has it.
+    /// Floating-point operations, bytes or comparisons, as the class has it.
     pub amount: f64,
     /// Bytes of the inputs.
     pub(super) read: u64,
@@ -30,6 +37,25 @@ pub(crate) struct Work {
     pub pieces: f64,
     /// Bytes of inputs and output.
     pub activations: u64,
+}
+
+/// Lanes of a layer that compares elements, and comparisons in each: of numbers in no order, and of boxes of which the
+/// best remain, whatever their scores.
+fn comparisons(layer: &Layer) -> (f64, f64) {
+    let deep = |count: f64| 2.0 * count.max(2.0).log2();
+    if layer.kind == OpKind::Order as u32 {
+        let p: OrderParams = params(layer);
+        let (all, count) = (f64::from(p.reduce), f64::from(p.count));
+        // Each is compared with the last of those that were found, and takes its place the less often the more there
+        // are. Those that are found go down the heap once more, into their order.
+        let found = count * (1.0 + (all / count.max(1.0)).max(1.0).ln());
+        return (f64::from(p.outer) * f64::from(p.inner), SCANNED * all + deep(count) * found);
+    }
+    let p: SuppressParams = params(layer);
+    let (boxes, count) = (f64::from(p.boxes), f64::from(p.count));
+    let overlaps = OVERLAP * count * count / 2.0;
+    let lanes = f64::from(p.images) * f64::from(p.classes);
+    (lanes, (1.0 + SCANNED) * boxes + deep(boxes) * count + overlaps)
 }
 
 impl Work {
@@ -81,6 +107,10 @@ impl Work {
                 8.0 * product(&copy.dims) + filled
             }
             Class::Elementwise | Class::Function => (read + written) as f64,
+            Class::Comparison => {
+                let (lanes, of_lane) = comparisons(layer);
+                lanes * of_lane
+            }
         };
         let pieces = match class {
             Class::Conv1x1 | Class::ConvKxK => (panels * rows) as f64,
@@ -94,6 +124,14 @@ impl Work {
         };
         let activations = read + written;
         Self { class, amount, read, written, panels, rows, pieces, activations }
+    }
+
+    /// How much of the work one thread does at least: of what is compared, a lane.
+    pub(super) fn least_share(&self, layer: &Layer) -> f64 {
+        match self.class {
+            Class::Comparison => 1.0 / comparisons(layer).0.max(1.0),
+            _ => 0.0,
+        }
     }
 
     /// Computing it on one thread, without what Winograd's transforms take.

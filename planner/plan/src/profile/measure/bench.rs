@@ -15,8 +15,7 @@ use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
 use eyelet_model::network::Network;
 use std::time::{Duration, Instant};
 
-/// Time for all layers on all devices, and the least number of turns.
-const TIME: Duration = Duration::from_secs(7);
+/// The least number of turns.
 const TURNS: usize = 3;
 
 /// Runs that are counted of a layer's turn on a device.
@@ -227,11 +226,13 @@ impl State {
     }
 }
 
-/// Measures layers in turns: of each, what it takes on each of two devices, or `None` if these kernels cannot run it.
+/// Measures layers in turns for some time: of each, what it takes on each of two devices, or `None` if these kernels cannot run
+/// it.
 pub(super) fn measure(
     layers: &[(Network, State)],
     kernels: &Kernels,
     devices: [&dyn Device; 2],
+    time: Duration,
 ) -> Vec<Option<[f64; 2]>> {
     let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
     let Some(mut weights) = Weights::new() else { return vec![None; layers.len()] };
@@ -242,7 +243,7 @@ pub(super) fn measure(
     let mut times = vec![[const { Vec::new() }; 2]; layers.len()];
     let begin = Instant::now();
     let mut turn = 0;
-    while turn < TURNS || begin.elapsed() < TIME {
+    while turn < TURNS || begin.elapsed() < time {
         for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
             let Some(bench) = bench else { continue };
             for (device, times) in devices.iter().zip(times) {

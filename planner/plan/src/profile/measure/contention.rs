@@ -25,9 +25,8 @@ use std::time::{Duration, Instant};
 const READ_BYTES: u64 = 1 << 20;
 const ARENA_BYTES: [u64; 2] = [8 << 20, 96 << 20];
 
-/// Turns without reads and with them, in pairs of neighbours, so that what else disturbs the machine disturbs both. All layers have
-/// theirs before any has the next: what disturbs it for a second disturbs few of each.
-const PAIRS: usize = 22;
+/// A turn without reads or with them. Both come in pairs of neighbours, so that what else disturbs the machine disturbs both. All
+/// layers have theirs before any has the next: what disturbs it for a second disturbs few of each.
 const TURN: Duration = Duration::from_millis(8);
 
 /// A layer, and what it loses for each byte that is read meanwhile.
@@ -88,12 +87,13 @@ impl Reading {
     }
 }
 
-/// Measures both, reading from the first `file_bytes` of a file; each on its cores.
+/// Measures both in so many pairs of turns, reading from the first `file_bytes` of a file; each on its cores.
 pub fn measure(
     kernels: &Kernels,
     name: &CStr,
     io: Io,
     file_bytes: u64,
+    pairs: usize,
     cores: &Cores,
 ) -> Result<Contention, StorageError> {
     let isa = kernels.isa();
@@ -123,7 +123,7 @@ pub fn measure(
             cores.read(|| reading.run(&mut source, memory.as_mut_slice(), file_bytes))
         });
         cores.compute();
-        for pair in 0..PAIRS {
+        for pair in 0..pairs {
             for case in &mut cases {
                 let room = ARENA_BYTES[usize::from(case.far)];
                 // Who comes first finds what others have left: both do, in turn.

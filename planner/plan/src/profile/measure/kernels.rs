@@ -14,7 +14,7 @@ use crate::profile::cost::winograd::{Beside, beside, beside_ns, transforming};
 use crate::profile::cost::work::Work;
 use crate::profile::fit::terms;
 use eyelet::device::Device;
-use eyelet::kernels::Kernels;
+use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::{Encoding, OpKind};
 use eyelet_model::network::Network;
 use std::ops::Range;
@@ -78,10 +78,86 @@ impl Sample<'_> {
 /// All that was measured.
 struct Measured {
     layers: Layers,
+    groups: Groups,
     ns: Vec<Option<[f64; 2]>>,
 }
 
 impl Measured {
+    fn class(&self, class: Class) -> Vec<Sample<'_>> {
+        let index = CLASSES.iter().position(|of| *of == class).unwrap_or(0);
+        self.of(&self.groups.classes[index])
+    }
+
+    fn pair(&self, groups: &[Range<usize>; 2]) -> [Vec<Sample<'_>>; 2] {
+        groups.each_ref().map(|group| self.of(group))
+    }
+
+    /// What follows from the layers of each class. A class without a kernel of its own costs what convolutions do.
+    fn rates(&self, kernels: &Kernels, team: f64) -> Compute {
+        let slow = Fit { rate: 1.0, piece_ns: 0.0, sped: 1.0 };
+        let conv_1x1 = Fit::new(&self.class(Class::Conv1x1)).unwrap_or(slow);
+        let fit = |of| Fit::new(&self.class(of)).unwrap_or(conv_1x1);
+        let of = |of| rates(&self.class(of)).map_or(conv_1x1.rate, |rates| rates[0]);
+        let (conv_kxk, dwconv) = (fit(Class::ConvKxK), fit(Class::Depthwise));
+        let read = rates(&self.class(Class::FullyConnected)).unwrap_or([conv_1x1.rate; 2]);
+        let stored = lines(EXPANDED_BYTES);
+        let halves: &[f32] = bytemuck::cast_slice(&stored);
+        Compute {
+            conv_1x1_gflops: conv_1x1.rate,
+            conv_kxk_gflops: conv_kxk.rate,
+            depthwise_gflops: dwconv.rate,
+            conv_1x1_piece_ns: conv_1x1.piece_ns,
+            conv_kxk_piece_ns: conv_kxk.piece_ns,
+            depthwise_piece_ns: dwconv.piece_ns,
+            depthwise_wait_ns_per_byte: waited(&self.pair(&self.groups.depthwise)),
+            matmul_gflops: of(Class::MatMul),
+            fully_connected_gbs: read[0],
+            transform_gbs: f64::INFINITY,
+            transform_spill_ns_per_byte: 0.0,
+            product_ns: 0.0,
+            product_ns_per_byte: 0.0,
+            widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, kernels.nr(), 0, made)),
+            transform_weights_gbs: f64::INFINITY,
+            elementwise_gbs: of(Class::Elementwise),
+            function_gbs: of(Class::Function),
+            pool_gbs: of(Class::Pool),
+            copy_gbs: of(Class::Copy),
+            memory_gbs: read[0].max(read[1]),
+            cache_bytes: cache_bytes(2).unwrap_or(1 << 20),
+            shared_cache_bytes: 0,
+            shared_cache_gbs: 0.0,
+            exposed: 0.0,
+            winograd_exposed: None,
+            scaling: scaling([conv_1x1.sped, conv_kxk.sped], team),
+            step_overhead_ns: 0,
+            gauge_gflops: self
+                .of(&self.groups.probed)
+                .first()
+                .map(|s| speed_probe::gflops(s.ns[0])),
+        }
+    }
+
+    /// What follows from further layers, one after the other: each by what is known before.
+    fn fit_rest(&self, compute: &mut Compute) {
+        let groups = &self.groups;
+        // What a step costs that has next to nothing to do.
+        let beyond = self.of(&groups.small).first().map_or(0.0, |s| s.ns[1] - s.work.ns(compute));
+        compute.step_overhead_ns = beyond.max(100.0) as u64;
+        let mut all = self.class(Class::Winograd);
+        all.extend(self.of(&groups.spilling));
+        fit_winograd(compute, &all, &self.of(&groups.cramped));
+        let shared_bytes = cache_bytes(3).map(|told| shared_bytes(compute.cache_bytes, told));
+        compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
+        // Where the cache has room for them beside what else there is.
+        let near = self.of(&groups.near);
+        let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
+        compute.shared_cache_gbs = near.map_or(0.0, |s| s.weights() / s.ns[0]);
+        compute.exposed = exposed(&self.pair(&groups.balanced), compute);
+        compute.winograd_exposed = winograd_exposed(&self.pair(&groups.winograd), compute);
+        compute.transform_weights_gbs =
+            transform_weights_gbs(&self.of(&groups.transforming), compute);
+    }
+
     /// Those of a group that these kernels can run.
     fn of(&self, group: &Range<usize>) -> Vec<Sample<'_>> {
         let sample = |index: usize| {
@@ -119,105 +195,75 @@ fn rates(samples: &[Sample]) -> Option<[f64; 2]> {
     (work > 0.0).then(|| [0, 1].map(|device| work / sum(&|s| s.ns[device])))
 }
 
-/// Measures on one thread and on all. Beside the rates, of convolutions: the floating-point operations of each, and the
+/// The groups of layers that are asked for, by what is learnt from them. Pairs are of the same layers, with their weights in a
+/// thread's cache or in memory.
+struct Groups {
+    /// For each of `CLASSES`.
+    classes: [Range<usize>; CLASSES.len()],
+    /// A layer with next to nothing to do.
+    small: Range<usize>,
+    near: Range<usize>,
+    /// Warm, then cold.
+    balanced: [Range<usize>; 2],
+    /// Warm, then cold.
+    depthwise: [Range<usize>; 2],
+    spilling: Range<usize>,
+    cramped: Range<usize>,
+    /// Cold, then warm.
+    winograd: [Range<usize>; 2],
+    transforming: Range<usize>,
+    probed: Range<usize>,
+}
+
+impl Groups {
+    fn ask(asked: &mut Layers, isa: Isa) -> Self {
+        let classes = CLASSES.map(|class| {
+            // A matrix of weights is read from memory.
+            let cold = class == Class::FullyConnected;
+            let state = if cold { State::Cold } else { State::Warm };
+            asked.add(layers::of_class(isa, class), state)
+        });
+        Self {
+            classes,
+            small: asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm),
+            near: asked.add(layers::near(isa), State::Warm),
+            balanced: [State::Warm, State::Cold]
+                .map(|state| asked.add(layers::balanced(isa), state)),
+            depthwise: [State::Warm, State::Cold]
+                .map(|state| asked.add(layers::small_depthwise(isa), state)),
+            spilling: asked.add(layers::spilling(isa), State::Warm),
+            cramped: asked.add(layers::in_small_blocks(isa), State::Cramped),
+            winograd: [State::Cold, State::Warm]
+                .map(|state| asked.add(layers::balanced_winograd(isa), state)),
+            transforming: asked.add(layers::transforming(isa), State::Cold),
+            probed: asked.add(vec![speed_probe::network(isa)], State::Settled),
+        }
+    }
+}
+
+/// Measures on one thread and on all, which are worth a `team` of that one. Beside the rates, of convolutions: the floating-point operations of each, and the
 /// nanoseconds that it takes on one thread.
 pub fn measure(
     kernels: &Kernels,
-    one: &dyn Device,
-    all: &dyn Device,
+    devices: [&dyn Device; 2],
+    team: f64,
+    time: Duration,
 ) -> (Compute, Vec<(f64, f64)>) {
-    let isa = kernels.isa();
-    let mut asked = Layers::default();
-    let classes = CLASSES.map(|class| {
-        // A matrix of weights is read from memory.
-        let cold = class == Class::FullyConnected;
-        let state = if cold { State::Cold } else { State::Warm };
-        asked.add(layers::of_class(isa, class), state)
-    });
-    let small = asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm);
-    let shared = asked.add(layers::near(isa), State::Warm);
-    let balanced = [State::Warm, State::Cold].map(|state| asked.add(layers::balanced(isa), state));
-    let depthwise =
-        [State::Warm, State::Cold].map(|state| asked.add(layers::small_depthwise(isa), state));
-    let spilling = asked.add(layers::spilling(isa), State::Warm);
-    let cramped = asked.add(layers::in_small_blocks(isa), State::Cramped);
-    let winograd =
-        [State::Cold, State::Warm].map(|state| asked.add(layers::balanced_winograd(isa), state));
-    let transforming = asked.add(layers::transforming(isa), State::Cold);
-    let probed = asked.add(vec![speed_probe::network(isa)], State::Settled);
-    let ns = times(&asked.0, kernels, [one, all]);
-    let found = Measured { layers: asked, ns };
-    let class = |class: Class| {
-        let index = CLASSES.iter().position(|of| *of == class).unwrap_or(0);
-        found.of(&classes[index])
-    };
+    let mut layers = Layers::default();
+    let groups = Groups::ask(&mut layers, kernels.isa());
+    let ns = times(&layers.0, kernels, devices, time);
+    let found = Measured { layers, groups, ns };
+    let mut compute = found.rates(kernels, team);
+    found.fit_rest(&mut compute);
+    let convolutions = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise];
+    let convolutions = convolutions.iter().flat_map(|class| found.class(*class));
+    (compute, convolutions.map(|s| (s.work.amount, s.ns[0])).collect())
+}
 
-    // A class without a kernel of its own costs what convolutions do.
-    let slow = Fit { rate: 1.0, piece_ns: 0.0, sped: 1.0 };
-    let conv_1x1 = Fit::new(&class(Class::Conv1x1)).unwrap_or(slow);
-    let fit = |of| Fit::new(&class(of)).unwrap_or(conv_1x1);
-    let of = |of| rates(&class(of)).map_or(conv_1x1.rate, |rates| rates[0]);
-    let (conv_kxk, dwconv) = (fit(Class::ConvKxK), fit(Class::Depthwise));
-    let read = rates(&class(Class::FullyConnected)).unwrap_or([conv_1x1.rate; 2]);
-    let more = all.threads() as f64 - 1.0;
-    let mut scaling = 1.0;
-    if more > 0.0 {
-        let sped = (conv_1x1.sped + conv_kxk.sped) / 2.0;
-        scaling = ((sped - 1.0) / more).clamp(0.0, 1.0);
-    }
-    let stored = lines(EXPANDED_BYTES);
-    let halves: &[f32] = bytemuck::cast_slice(&stored);
-    let mut compute = Compute {
-        conv_1x1_gflops: conv_1x1.rate,
-        conv_kxk_gflops: conv_kxk.rate,
-        depthwise_gflops: dwconv.rate,
-        conv_1x1_piece_ns: conv_1x1.piece_ns,
-        conv_kxk_piece_ns: conv_kxk.piece_ns,
-        depthwise_piece_ns: dwconv.piece_ns,
-        depthwise_wait_ns_per_byte: waited(&depthwise.each_ref().map(|group| found.of(group))),
-        matmul_gflops: of(Class::MatMul),
-        fully_connected_gbs: read[0],
-        transform_gbs: f64::INFINITY,
-        transform_spill_ns_per_byte: 0.0,
-        product_ns: 0.0,
-        product_ns_per_byte: 0.0,
-        widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, kernels.nr(), 0, made)),
-        transform_weights_gbs: f64::INFINITY,
-        elementwise_gbs: of(Class::Elementwise),
-        function_gbs: of(Class::Function),
-        pool_gbs: of(Class::Pool),
-        copy_gbs: of(Class::Copy),
-        memory_gbs: read[0].max(read[1]),
-        cache_bytes: cache_bytes(2).unwrap_or(1 << 20),
-        shared_cache_bytes: 0,
-        shared_cache_gbs: 0.0,
-        exposed: 0.0,
-        winograd_exposed: None,
-        scaling,
-        step_overhead_ns: 0,
-        gauge_gflops: found.of(&probed).first().map(|s| speed_probe::gflops(s.ns[0])),
-    };
-    // What a step costs that has next to nothing to do.
-    let beyond = found.of(&small).first().map_or(0.0, |s| s.ns[1] - s.work.ns(&compute));
-    compute.step_overhead_ns = beyond.max(100.0) as u64;
-    fit_winograd(
-        &mut compute,
-        &[class(Class::Winograd), found.of(&spilling)].into_iter().flatten().collect::<Vec<_>>(),
-        &found.of(&cramped),
-    );
-    let shared_bytes = cache_bytes(3).map(|told| shared_bytes(compute.cache_bytes, told));
-    compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
-    // Where the cache has room for them beside what else there is.
-    let near = found.of(&shared);
-    let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
-    compute.shared_cache_gbs = near.map_or(0.0, |s| s.weights() / s.ns[0]);
-    compute.exposed = exposed(&balanced.each_ref().map(|group| found.of(group)), &compute);
-    compute.winograd_exposed =
-        winograd_exposed(&winograd.each_ref().map(|group| found.of(group)), &compute);
-    compute.transform_weights_gbs = transform_weights_gbs(&found.of(&transforming), &compute);
-    let convolutions = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise].map(class);
-    let layers = convolutions.iter().flatten().map(|s| (s.work.amount, s.ns[0])).collect();
-    (compute, layers)
+/// How much of a thread each further thread adds; those on slower cores count as part of one.
+fn scaling(sped: [f64; 2], team: f64) -> f64 {
+    let more = team - 1.0;
+    if more > 0.0 { (((sped[0] + sped[1]) / 2.0 - 1.0) / more).clamp(0.0, 1.0) } else { 1.0 }
 }
 
 /// Bytes of weights a nanosecond that `make` makes, on one thread.
@@ -302,8 +348,10 @@ fn exposed([warm, cold]: &[Vec<Sample>; 2], compute: &Compute) -> f64 {
 fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
     let (mut beyond, mut shorter) = (0.0, 0.0);
     let llc_bytes = compute.llc_bytes() as f64;
-    let places =
-        [(cold, compute.bandwidth_gbs(1), f64::INFINITY), (warm, compute.near_gbs(1), llc_bytes)];
+    let places = [
+        (cold, compute.bandwidth_gbs(1.0), f64::INFINITY),
+        (warm, compute.near_gbs(1.0), llc_bytes),
+    ];
     for (samples, gbs, most) in places {
         for sample in samples {
             let bytes = sample.weights();
@@ -331,7 +379,6 @@ mod tests {
     use super::super::bench::{Bench, Weights};
     use super::*;
     use eyelet::device::Inline;
-    use eyelet::kernels::Isa;
 
     #[test]
     fn layers_belong_to_their_classes_and_run() {

@@ -25,7 +25,7 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
     shapes[INPUTS] = output;
     let tensors: Vec<Tensor> = (0..).zip(shapes).map(|(b, shape)| tensor(b, shape)).collect();
     let bytes = |tensor: &Tensor| 4 * tensor.rows() * u64::from(tensor.cols());
-    let buffers = tensors.iter().map(|tensor| Buffer { bytes: bytes(tensor) }).collect();
+    let buffers = tensors.iter().map(|tensor| Buffer::floats(bytes(tensor))).collect();
     Network {
         name: "layer".into(),
         isa,
@@ -109,103 +109,133 @@ pub(super) fn near(isa: Isa) -> Vec<Network> {
     vec![of(2048, 960), of(1024, 960), of(1024, 448)]
 }
 
+/// Layers of a class.
 pub(super) fn of_class(isa: Isa, class: Class) -> Vec<Network> {
     match class {
-        // Long sums, and short ones.
-        Class::Conv1x1 => vec![
-            conv(isa, OpKind::Conv, 56, 1, 64, 256),
-            conv(isa, OpKind::Conv, 28, 1, 512, 128),
-            conv(isa, OpKind::Conv, 14, 1, 256, 1024),
-            conv(isa, OpKind::Conv, 56, 1, 16, 96),
-            conv(isa, OpKind::Conv, 28, 1, 192, 32),
-        ],
-        Class::ConvKxK => vec![
-            conv(isa, OpKind::Conv, 56, 3, 64, 64),
-            conv(isa, OpKind::Conv, 28, 3, 128, 128),
-            conv(isa, OpKind::Conv, 14, 3, 256, 256),
-            strided(isa, OpKind::Conv, 224, 3, 3, 32),
-            strided(isa, OpKind::Conv, 224, 3, 3, 64),
-            strided(isa, OpKind::Conv, 224, 7, 3, 64),
-        ],
-        // Few channels in, and few out, too.
-        Class::Winograd => vec![
-            winograd(isa, 2, 56, 64, 64),
-            winograd(isa, 4, 56, 64, 64),
-            winograd(isa, 2, 28, 128, 128),
-            winograd(isa, 4, 28, 128, 128),
-            winograd(isa, 4, 56, 16, 64),
-            winograd(isa, 4, 56, 128, 32),
-            winograd(isa, 4, 28, 32, 128),
-        ],
-        Class::FullyConnected => vec![conv(isa, OpKind::Conv, 1, 1, 4096, 4096)],
-        Class::Depthwise => vec![
-            conv(isa, OpKind::Depthwise, 56, 3, 144, 144),
-            conv(isa, OpKind::Depthwise, 14, 3, 576, 576),
-            conv(isa, OpKind::Depthwise, 112, 3, 32, 32),
-            conv(isa, OpKind::Depthwise, 28, 1, 256, 256),
-            strided(isa, OpKind::Depthwise, 56, 3, 144, 144),
-            strided(isa, OpKind::Depthwise, 14, 3, 576, 576),
-        ],
-        Class::Grouped => vec![grouped(isa, 28, 128, isa.panel() as u32 / 4)],
-        Class::MatMul => {
-            let [batch, tokens, width] = [12, 197, 64];
-            let params = MatMulParams {
-                scale: 1.0,
-                batch,
-                m: tokens,
-                k: width,
-                n: tokens,
-                batch_stride: [tokens * width; 2],
-                row_stride: [width, 1],
-                col_stride: [1, width],
-            };
-            let shape = [batch, tokens, width];
-            let output = [batch, tokens, tokens];
-            // Keys are read by strides: one run.
-            let keys = [1, 1, batch * tokens * width];
-            vec![layer(isa, OpKind::MatMul, &params, &[shape, keys], output)]
-        }
-        Class::Pool => {
-            let three = PoolParams {
-                kernel: [3; 2],
-                stride: [2; 2],
-                dilation: [1; 2],
-                pad: [1; 2],
-                pad_end: [1; 2],
-                ..PoolParams::default()
-            };
-            let two = PoolParams { kernel: [2; 2], pad: [0; 2], pad_end: [0; 2], ..three };
-            vec![
-                layer(isa, OpKind::Pool, &three, &[[56, 56, 64]], [28, 28, 64]),
-                layer(isa, OpKind::Pool, &two, &[[28, 28, 256]], [14, 14, 256]),
-            ]
-        }
+        Class::Conv1x1
+        | Class::ConvKxK
+        | Class::Winograd
+        | Class::FullyConnected
+        | Class::Depthwise
+        | Class::Grouped => convolutions(isa, class),
+        Class::MatMul => vec![product(isa)],
+        Class::Pool => pools(isa).into(),
         Class::Elementwise => {
             let shape = [28, 28, 256];
             let params = BinaryParams::default();
             vec![layer(isa, OpKind::Binary, &params, &[shape, shape], shape)]
         }
-        Class::Function => {
-            let shape = [28, 28, 128];
-            let mut network = layer(isa, OpKind::Unary, &[0u32; 24], &[shape], shape);
-            network.layers[0].activation.kind = ActivationKind::Sigmoid as u32;
-            vec![
-                network,
-                layer(isa, OpKind::Softmax, &[0u32; 24], &[[1, 100, 1000]], [1, 100, 1000]),
-            ]
-        }
-        Class::Copy => {
-            let rows = CopyParams {
-                dims: [1, 1, 1, 1, 3136, 64],
-                src: [0, 0, 0, 0, 64, 1],
-                dst: [0, 0, 0, 0, 64, 1],
-                ..CopyParams::default()
-            };
-            let turned = CopyParams { dst: [0, 0, 0, 0, 1, 3136], ..rows };
-            let copy = |params| layer(isa, OpKind::Copy, &params, &[[56, 56, 64]], [56, 56, 64]);
-            vec![copy(rows), copy(turned)]
-        }
+        Class::Function => functions(isa).into(),
+        // Their rate follows from that of functions.
+        Class::Comparison => vec![],
+        Class::Copy => copies(isa).into(),
     }
+}
+
+/// Convolutions of a class: none, if it has others.
+fn convolutions(isa: Isa, class: Class) -> Vec<Network> {
+    let conv =
+        |kind: OpKind, size, tap, channels, outputs| conv(isa, kind, size, tap, channels, outputs);
+    let strided = |kind: OpKind, size, tap, channels, outputs| {
+        strided(isa, kind, size, tap, channels, outputs)
+    };
+    let winograd = |tile, size, channels, outputs| winograd(isa, tile, size, channels, outputs);
+    match class {
+        // Long sums, and short ones.
+        Class::Conv1x1 => vec![
+            conv(OpKind::Conv, 56, 1, 64, 256),
+            conv(OpKind::Conv, 28, 1, 512, 128),
+            conv(OpKind::Conv, 14, 1, 256, 1024),
+            conv(OpKind::Conv, 56, 1, 16, 96),
+            conv(OpKind::Conv, 28, 1, 192, 32),
+        ],
+        Class::ConvKxK => vec![
+            conv(OpKind::Conv, 56, 3, 64, 64),
+            conv(OpKind::Conv, 28, 3, 128, 128),
+            conv(OpKind::Conv, 14, 3, 256, 256),
+            strided(OpKind::Conv, 224, 3, 3, 32),
+            strided(OpKind::Conv, 224, 3, 3, 64),
+            strided(OpKind::Conv, 224, 7, 3, 64),
+        ],
+        // Few channels in, and few out, too.
+        Class::Winograd => vec![
+            winograd(2, 56, 64, 64),
+            winograd(4, 56, 64, 64),
+            winograd(2, 28, 128, 128),
+            winograd(4, 28, 128, 128),
+            winograd(4, 56, 16, 64),
+            winograd(4, 56, 128, 32),
+            winograd(4, 28, 32, 128),
+        ],
+        Class::FullyConnected => vec![conv(OpKind::Conv, 1, 1, 4096, 4096)],
+        Class::Depthwise => vec![
+            conv(OpKind::Depthwise, 56, 3, 144, 144),
+            conv(OpKind::Depthwise, 14, 3, 576, 576),
+            conv(OpKind::Depthwise, 112, 3, 32, 32),
+            conv(OpKind::Depthwise, 28, 1, 256, 256),
+            strided(OpKind::Depthwise, 56, 3, 144, 144),
+            strided(OpKind::Depthwise, 14, 3, 576, 576),
+        ],
+        Class::Grouped => vec![grouped(isa, 28, 128, isa.panel() as u32 / 4)],
+        _ => vec![],
+    }
+}
+
+/// A product of activations, as in attention.
+fn product(isa: Isa) -> Network {
+    let [batch, tokens, width] = [12, 197, 64];
+    let params = MatMulParams {
+        scale: 1.0,
+        batch,
+        m: tokens,
+        k: width,
+        n: tokens,
+        batch_stride: [tokens * width; 2],
+        row_stride: [width, 1],
+        col_stride: [1, width],
+    };
+    let shape = [batch, tokens, width];
+    let output = [batch, tokens, tokens];
+    // Keys are read by strides: one run.
+    let keys = [1, 1, batch * tokens * width];
+    layer(isa, OpKind::MatMul, &params, &[shape, keys], output)
+}
+
+fn pools(isa: Isa) -> [Network; 2] {
+    let three = PoolParams {
+        kernel: [3; 2],
+        stride: [2; 2],
+        dilation: [1; 2],
+        pad: [1; 2],
+        pad_end: [1; 2],
+        ..PoolParams::default()
+    };
+    let two = PoolParams { kernel: [2; 2], pad: [0; 2], pad_end: [0; 2], ..three };
+    [
+        layer(isa, OpKind::Pool, &three, &[[56, 56, 64]], [28, 28, 64]),
+        layer(isa, OpKind::Pool, &two, &[[28, 28, 256]], [14, 14, 256]),
+    ]
+}
+
+/// Functions of single elements, and of rows.
+fn functions(isa: Isa) -> [Network; 2] {
+    let shape = [28, 28, 128];
+    let mut network = layer(isa, OpKind::Unary, &[0u32; 24], &[shape], shape);
+    network.layers[0].activation.kind = ActivationKind::Sigmoid as u32;
+    [network, layer(isa, OpKind::Softmax, &[0u32; 24], &[[1, 100, 1000]], [1, 100, 1000])]
+}
+
+/// Copies of rows, and of what is turned.
+fn copies(isa: Isa) -> [Network; 2] {
+    let rows = CopyParams {
+        dims: [1, 1, 1, 1, 3136, 64],
+        src: [0, 0, 0, 0, 64, 1],
+        dst: [0, 0, 0, 0, 64, 1],
+        ..CopyParams::default()
+    };
+    let turned = CopyParams { dst: [0, 0, 0, 0, 1, 3136], ..rows };
+    let copy = |params| layer(isa, OpKind::Copy, &params, &[[56, 56, 64]], [56, 56, 64]);
+    [copy(rows), copy(turned)]
 }
 
 /// Layers whose weights take about as long to read as to use.

@@ -1,5 +1,5 @@
 //! Measures this machine: the kernels' rates on layers of common shapes, a file system's throughput by size of read, and
-//! what computing loses to reading. Takes some seconds.
+//! what computing loses to reading. Takes some seconds, by how patient one is.
 
 mod bench;
 mod caches;
@@ -8,17 +8,57 @@ mod kernels;
 mod layers;
 pub mod speed_probe;
 mod storage;
+mod unequal;
 
 use super::delays::Delays;
 use super::{Profile, ProfileError};
+use crate::cores::Cores;
 use crate::source::Io;
 use eyelet::device::Inline;
-use eyelet::device::threads::ThreadError;
+use eyelet::device::threads::{ThreadError, confine_current, cores as on_cores};
 use eyelet::device::workers::Pool;
 use eyelet::kernels::Kernels;
 use eyelet::storage::StorageError;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thiserror::Error;
+
+/// How long to measure. What disturbs a machine for a moment disturbs a short measurement more.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For all layers on all devices.
+    layers: Duration,
+    /// For reads of all sizes, and the least number of rounds of them.
+    reads: Duration,
+    rounds: usize,
+    /// Of turns of computing, without reads and with them.
+    pairs: usize,
+    /// Of the file that is read.
+    file_bytes: u64,
+}
+
+impl Patience {
+    /// Some twenty seconds: for a profile that is given to others.
+    pub const LONG: Self = Self {
+        layers: Duration::from_secs(7),
+        reads: Duration::from_secs(8),
+        rounds: 5,
+        pairs: 22,
+        file_bytes: 256 << 20,
+    };
+
+    /// Some seconds: before the first plan on a machine.
+    pub const SHORT: Self = Self {
+        layers: Duration::from_millis(2500),
+        reads: Duration::from_millis(1500),
+        rounds: 3,
+        pairs: 8,
+        file_bytes: 128 << 20,
+    };
+}
+
+/// The most cores of a machine that are looked at.
+const MOST_CORES: usize = 1024;
 
 /// Why this machine could not be measured.
 #[derive(Debug, Error)]
@@ -43,14 +83,29 @@ pub fn measure(
     threads: u32,
     folder: &Path,
     io: Io,
+    patience: Patience,
 ) -> Result<Profile, MeasureError> {
     static POOL: Pool = Pool::new();
+    let cores = unequal::find(Path::new(unequal::CORES));
+    // Of two kinds of cores, threads have those that they have in a run.
+    let own = cores.as_ref().and_then(|cores| {
+        let placement = cores.placement(threads);
+        Cores::pinned(&placement.compute_cores, placement.loader_core).ok()
+    });
+    let own = own.filter(|own| own.of_workers().is_some_and(|own| own.len() == threads as usize));
+    let team = cores.as_ref().filter(|_| own.is_some()).map(|cores| cores.team(threads));
     let pool = POOL
-        .start(threads as usize, None)
+        .start(threads as usize, own.as_ref().and_then(Cores::of_workers))
         .map_err(|error| MeasureError::Threads { threads, error })?;
-    let (compute, layers) = kernels::measure(kernels, &Inline, &pool);
+    let before = on_cores::<MOST_CORES>();
+    own.inspect(Cores::compute);
+    let team = team.unwrap_or(threads.into());
+    let (compute, layers) = kernels::measure(kernels, [&Inline, &pool], team, patience.layers);
+    let _ = confine_current(&before);
     drop(pool);
-    let storage = storage::measure(folder, io, compute.step_overhead_ns, kernels, threads)?;
+    let latency_ns = compute.step_overhead_ns;
+    let beside = (threads, cores.as_ref());
+    let storage = storage::measure(folder, io, latency_ns, kernels, beside, patience)?;
     let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
@@ -58,6 +113,7 @@ pub fn measure(
         isa,
         threads,
         multiprocessors: 0,
+        cores,
         estimated: false,
         source: format!(
             "measured: {} kernels on 1 and {threads} threads; {} reads in {}",
@@ -68,6 +124,7 @@ pub fn measure(
         compute,
         storage,
         mapped: None,
+        fast: None,
         transfer: None,
         delays: Some(delays),
     };
@@ -83,7 +140,8 @@ mod tests {
     #[test]
     fn this_machine_has_a_profile() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let profile = match measure("here", Kernels::best(), 2, folder.path(), Io::Direct) {
+        let (kernels, patience) = (Kernels::best(), Patience::SHORT);
+        let profile = match measure("here", kernels, 2, folder.path(), Io::Direct, patience) {
             Ok(profile) => profile,
             // The folder's file system may have no direct I/O.
             Err(MeasureError::Storage { error: StorageError::NoDirectIo, .. }) => return,
@@ -98,10 +156,10 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error =
-            storage::measure(Path::new("/no/such/folder"), Io::Direct, 0, Kernels::best(), 1)
-                .unwrap_err()
-                .to_string();
+        let folder = Path::new("/no/such/folder");
+        let measured =
+            storage::measure(folder, Io::Direct, 0, Kernels::best(), (1, None), Patience::SHORT);
+        let error = measured.unwrap_err().to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }
 }

@@ -1,10 +1,10 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::bench::usual;
-use super::{MeasureError, contention};
+use super::{MeasureError, Patience, contention};
 use crate::cores::Cores;
 use crate::profile::fit::terms;
-use crate::profile::{LlcReads, QueuedRead, Reads, Storage};
+use crate::profile::{LlcReads, QueuedRead, Reads, Storage, UnequalCores};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
@@ -24,18 +24,11 @@ use std::time::{Duration, Instant};
 /// Sizes of reads that are measured.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Size of the file: larger than what caches on the way hold.
-const FILE_BYTES: u64 = 256 << 20;
-
 /// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache;
 const ARENA_BYTES: u64 = 64 << 20;
 
 /// and of so much, which the cache holds that processors share.
 const NEAR_BYTES: u64 = 8 << 20;
-
-/// Time for all rates, which take turns, in rounds: what disturbs a disk lasts for a while, and then disturbs all of them.
-const TIME: Duration = Duration::from_secs(8);
-const ROUNDS: usize = 5;
 
 /// A turn of reads one after the other has this many bytes, at least one read and at most so many.
 const TURN_BYTES: u64 = 8 << 20;
@@ -58,7 +51,8 @@ pub fn measure(
     io: Io,
     latency_ns: u64,
     kernels: &Kernels,
-    threads: u32,
+    (threads, unequal): (u32, Option<&UnequalCores>),
+    patience: Patience,
 ) -> Result<Storage, MeasureError> {
     leftovers::sweep(folder);
     let in_folder = |error| MeasureError::File { path: folder.to_owned(), error };
@@ -66,7 +60,9 @@ pub fn measure(
     let path = scratch.path().to_owned();
     let file = |error| MeasureError::File { path: path.clone(), error };
     let storage = |error| MeasureError::Storage { path: path.clone(), error };
-    fill(scratch.as_file_mut()).map_err(file)?;
+    // It is larger than what caches on the way hold.
+    let file_bytes = patience.file_bytes;
+    fill(scratch.as_file_mut(), file_bytes).map_err(file)?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| file(std::io::Error::from(error)))?;
     let mut source = Source::open(&name, io).map_err(storage)?;
@@ -84,18 +80,24 @@ pub fn measure(
     let sizes = [ARENA_BYTES, NEAR_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
     // As a pack's loader reads, and its steps are computed.
-    let cores = match io {
-        Io::Direct => Cores::find(&mut source, threads as usize),
-        _ => Cores::default(),
+    let [alone, beside] = match unequal {
+        Some(unequal) => on_big_cores(unequal),
+        None => {
+            let found = match io {
+                Io::Direct => Cores::find(&mut source, threads as usize),
+                _ => Cores::default(),
+            };
+            [found.clone(), found]
+        }
     };
-    let of = cores.read(|| rates(&mut source, memory, sizes, depth, spin_ns));
+    let of = alone.read(|| rates(&mut source, memory, sizes, (depth, spin_ns), patience));
     let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
     let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together } = of.remove(0);
     drop(source);
-    let contention =
-        contention::measure(kernels, &name, io, FILE_BYTES, &cores).map_err(storage)?;
+    let contention = contention::measure(kernels, &name, io, file_bytes, patience.pairs, &beside)
+        .map_err(storage)?;
     let contention = Some(contention);
     Ok(Storage {
         io,
@@ -109,6 +111,15 @@ pub fn measure(
         contention,
         queued_reads,
     })
+}
+
+/// Cores to read on with nothing beside, and to read beside computing: big ones, whose rates are the profile's. Where there is
+/// only one, a little one reads beside it.
+fn on_big_cores(unequal: &UnequalCores) -> [Cores; 2] {
+    let big = &unequal.big[..1];
+    let other = unequal.big.get(1).copied();
+    let other = other.unwrap_or_else(|| unequal.placement(1).loader_core);
+    [big[0], other].map(|reading| Cores::pinned(big, reading).unwrap_or_default())
 }
 
 /// What was measured of one storage, into one memory.
@@ -125,6 +136,7 @@ struct Rates {
 /// Reads from a file into memory, from one place after the other into one place after the other.
 struct Reader<'a> {
     source: &'a mut Source,
+    file_bytes: u64,
     memory: &'a mut [u8],
     /// Most reads under way, and how long a loader looks for their answers.
     depth: usize,
@@ -135,15 +147,15 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// So many bytes that come next in a file.
-    fn next(from: &mut u64, bytes: u64) -> u64 {
-        let at = if *from + bytes > FILE_BYTES { 0 } else { *from };
+    fn next(from: &mut u64, bytes: u64, file_bytes: u64) -> u64 {
+        let at = if *from + bytes > file_bytes { 0 } else { *from };
         *from = at + bytes;
         at
     }
 
     /// One read, and its checksum: nanoseconds of each.
     fn alone(&mut self, bytes: u64) -> Result<[f64; 2], StorageError> {
-        let from = Self::next(&mut self.from, bytes);
+        let from = Self::next(&mut self.from, bytes, self.file_bytes);
         let to = if self.to + bytes > self.memory.len() as u64 { 0 } else { self.to };
         self.to = to + bytes;
         let into = &mut self.memory[to as usize..self.to as usize];
@@ -163,7 +175,7 @@ impl Reader<'_> {
 
     /// As many reads as may be under way, which begin at once: nanoseconds until the first has come, and until the last.
     fn group(&mut self) -> Result<[f64; 2], StorageError> {
-        let Self { source, memory, from, depth, spin_ns, .. } = self;
+        let Self { source, file_bytes, memory, from, depth, spin_ns, .. } = self;
         let into = &mut memory[..*depth * GROUP_BYTES as usize];
         let (mut calls, mut begin, mut first) = (0, Instant::now(), Instant::now());
         stream(*source, *depth, *spin_ns, GROUP_BYTES as usize, into, || {
@@ -171,7 +183,7 @@ impl Reader<'_> {
             begin = if calls == 0 { first } else { begin };
             calls += 1;
             // The next could begin when the first has come.
-            (calls <= *depth).then(|| Self::next(from, GROUP_BYTES))
+            (calls <= *depth).then(|| Self::next(from, GROUP_BYTES, *file_bytes))
         })?;
         Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
     }
@@ -180,7 +192,7 @@ impl Reader<'_> {
     /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
     /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
     fn queued_reads(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
-        let Self { source, memory, from, to, spin_ns, .. } = self;
+        let Self { source, file_bytes, memory, from, to, spin_ns, .. } = self;
         let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
         let start = if *to + turn > all { 0 } else { *to };
         let memory = &mut memory[start as usize..];
@@ -192,7 +204,7 @@ impl Reader<'_> {
             }
             let more = calls <= depth || end - begin < DEEPER_TURN;
             calls += usize::from(more);
-            more.then(|| Self::next(from, bytes))
+            more.then(|| Self::next(from, bytes, *file_bytes))
         })?;
         let end_of_turn = start + calls as u64 * bytes;
         *to = if end_of_turn > all { 0 } else { end_of_turn };
@@ -279,17 +291,26 @@ fn rates(
     source: &mut Source,
     memory: &mut [u8],
     sizes: &[u64],
-    depth: usize,
-    spin_ns: u64,
+    (depth, spin_ns): (usize, u64),
+    patience: Patience,
 ) -> Result<Vec<Rates>, StorageError> {
     let mut all: Vec<Turns> = sizes.iter().map(|bytes| Turns::new(*bytes, depth)).collect();
     let mut at = vec![[0; 2]; sizes.len()];
     let begin = Instant::now();
     let mut rounds = 0;
-    while rounds < ROUNDS || begin.elapsed() < TIME {
+    // All take turns: what disturbs a disk lasts for a while, and then disturbs all of them.
+    while rounds < patience.rounds || begin.elapsed() < patience.reads {
         for ((turns, bytes), [from, to]) in all.iter_mut().zip(sizes).zip(&mut at) {
             let memory = &mut memory[..*bytes as usize];
-            let mut reader = Reader { source, memory, depth, spin_ns, from: *from, to: *to };
+            let mut reader = Reader {
+                source,
+                file_bytes: patience.file_bytes,
+                memory,
+                depth,
+                spin_ns,
+                from: *from,
+                to: *to,
+            };
             turns.take(&mut reader)?;
             (*from, *to) = (reader.from, reader.to);
         }
@@ -299,10 +320,10 @@ fn rates(
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.
-fn fill(file: &mut File) -> std::io::Result<()> {
+fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut block = vec![0u8; 1 << 20];
-    for _ in 0..FILE_BYTES >> 20 {
+    for _ in 0..bytes >> 20 {
         for word in block.as_chunks_mut::<8>().0 {
             state ^= state << 13;
             state ^= state >> 7;

@@ -89,7 +89,7 @@ proptest! {
         };
         for (load, span) in plan.loads.iter().zip(&line.loads) {
             let (took, alone) = ((span.end - span.start) as u64, profile.load_ns(load.bytes.into()));
-            let rested = profile.service(false).read(load.bytes.into()).latency as u64;
+            let rested = profile.service(false, 1).read(load.bytes.into()).latency as u64;
             prop_assert!(took == alone || (depth > 1 && took >= alone - rested), "{took} and {alone}");
         }
         // What `release` and `ready` are about.

@@ -2,14 +2,31 @@
 
 mod networks;
 
-use super::naive::{plan, runs};
 use super::window::Operand;
 use super::*;
 use crate::memory::lifetimes;
+use crate::naive::plan;
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Method, NONE, Tensor};
+use eyelet::pack::{Method, NONE, OpKind, Tensor};
 use eyelet_check::{Proof, Violation, check};
+
+/// Runs of layers that can slide, longest first.
+fn runs(network: &Network) -> Vec<Range<usize>> {
+    let facts = Facts::new(network);
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for layer in (0..network.layers.len()).filter(|&layer| facts.slides(layer)) {
+        let joins = |run: &Range<usize>| {
+            run.end == layer && run.clone().all(|before| facts.goes_with(before, layer + 1))
+        };
+        match runs.last_mut() {
+            Some(run) if joins(run) => run.end = layer + 1,
+            _ => runs.push(layer..layer + 1),
+        }
+    }
+    runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
+    runs
+}
 
 /// What the runtime lends steps of some lines of each layer is no more than the lines that are
 /// reckoned with. Returns how many operands that is of.
@@ -122,6 +139,18 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     let skipping = facts.operands.iter().flatten().flatten().filter(|o| o.window.skips());
     let mut skipped: Vec<usize> =
         skipping.map(|o| network.tensors[o.tensor as usize].buffer as usize).collect();
+    // What makes fewer lines of another size may read less than its window, which is a bound.
+    for layer in network
+        .layers
+        .iter()
+        .filter(|layer| OpKind::from_code(layer.kind) == Some(OpKind::Resample))
+    {
+        let [input, output] =
+            [layer.inputs[0], layer.output].map(|id| network.tensors[id as usize]);
+        if output.dims[1] < input.dims[1] {
+            skipped.push(input.buffer as usize);
+        }
+    }
     for a in &network.tensors {
         let beside = |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
         if network.tensors.iter().any(beside) {

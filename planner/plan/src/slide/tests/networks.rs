@@ -420,6 +420,12 @@ proptest! {
 }
 
 #[test]
+fn one_line_of_many_slides() {
+    let net = resampled(0, 2, 1);
+    prove(&mut lower(&net.graph, Isa::Portable).unwrap(), &[(3, 0)]);
+}
+
+#[test]
 fn doubled_lines_need_rings_of_a_few() {
     let net = resampled(1, 0, 32);
     let rings = rings(&net, 1);

@@ -22,7 +22,7 @@ const THIRDS: usize = 32;
 /// of the game.
 pub fn bound_of_all_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
     let offers = all_offers(network, profile, threads);
-    least_of(&offers, &Bound::new(network, profile), budget) as u64
+    least_of(&offers, &Bound::new(network, profile, threads), budget) as u64
 }
 
 /// The greatest bound found of a mixture that holds for all choices among these offers.

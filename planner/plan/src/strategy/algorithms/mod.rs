@@ -88,7 +88,7 @@ pub fn choices(
     budgets: &[u64],
     means: Means,
 ) -> Vec<Choice> {
-    let bound = Bound::new(network, profile);
+    let bound = Bound::new(network, profile, threads);
     let least = match means {
         Means::Exact => 0,
         _ => budgets.iter().copied().min().unwrap_or(0),

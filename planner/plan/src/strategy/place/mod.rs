@@ -10,9 +10,10 @@ mod skyline;
 use super::Request;
 use super::activations::{ActivationLayout, spans};
 use super::builder::PlanBuilder;
+use super::fast::fast_bytes;
 use crate::memory::{Lifetime, lifetimes};
 use crate::slice::Slices;
-use eyelet::pack::{self, Load, PAGE, Step};
+use eyelet::pack::{self, FAST, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use releases::{Use, set_releases};
 use skyline::{Choice, Skyline};
@@ -105,7 +106,7 @@ impl<'a> SlicedNetwork<'a> {
         let placed = self.stream(&mut plan, &mut [], sky, false);
         debug_assert!(placed.is_ok(), "no room for scratch above the activations");
         plan.arena_bytes =
-            used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
+            used_end(&self.activations.sizes, &plan).max(tables).max(1).next_multiple_of(PAGE);
         plan
     }
 
@@ -127,15 +128,18 @@ impl<'a> SlicedNetwork<'a> {
         let placed = self.stream(&mut plan, &mut address_of, sky, false);
         debug_assert!(placed.is_ok(), "no room in unlimited memory");
         let resident = self.slices.reads.iter().filter(|read| read.resident);
-        let below = used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        let below =
+            used_end(&self.activations.sizes, &plan).max(tables).max(1).next_multiple_of(PAGE);
         below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
-    /// The plan with its activations from byte `start` on, and nothing else placed.
+    /// The plan with its activations from byte `start` on, and nothing else placed in the arena. What
+    /// lies in fast memory is placed.
     fn empty(&self, request: &Request<'_>, start: u64) -> Plan {
-        let place = |(offset, &lines): (&u64, &u32)| pack::Place {
+        let fast = &self.activations.fast;
+        let place = |((offset, &lines), in_fast): ((&u64, &u32), &Option<u64>)| pack::Place {
             lines,
-            ..pack::Place::whole(start + offset)
+            ..pack::Place::whole(in_fast.unwrap_or(start + offset))
         };
         Plan {
             tables: self.tables,
@@ -145,6 +149,7 @@ impl<'a> SlicedNetwork<'a> {
                 .offsets
                 .iter()
                 .zip(&self.activations.sliding.rings)
+                .zip(&fast.buffers)
                 .map(place)
                 .collect(),
             steps: self.slices.steps.clone(),
@@ -214,7 +219,7 @@ impl<'a> SlicedNetwork<'a> {
 
         // What no one uses is not asked for.
         plan.arena_bytes =
-            used_end(&self.activations.sizes, &plan).max(base).next_multiple_of(PAGE);
+            used_end(&self.activations.sizes, &plan).max(base).max(1).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
             if let Some(read) = *read {
                 let start = step_weights(network, step).start;
@@ -266,11 +271,15 @@ impl<'a> SlicedNetwork<'a> {
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
                 let start = plan.places[buffer].address;
+                if start >= FAST {
+                    continue;
+                }
                 let range = start..start + self.activations.sizes[buffer];
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            let scratch = self.scratch[index];
+            let fast = self.activations.fast.scratch(&plan.steps[index], self.scratch[index]);
+            let scratch = if fast.is_some() { 0 } else { self.scratch[index] };
             let raise = |sky: &mut Skyline, address: u64| {
                 if let Some(read) = read {
                     sky.raise_load(&self.slices, read, address);
@@ -293,9 +302,10 @@ impl<'a> SlicedNetwork<'a> {
             }
             let step = &mut plan.steps[index];
             step.ready = streamed;
-            step.scratch_bytes = scratch;
-            step.scratch = if scratch > 0 { placed.scratch } else { 0 };
+            step.scratch_bytes = self.scratch[index];
+            step.scratch = fast.unwrap_or(if scratch > 0 { placed.scratch } else { 0 });
         }
+        plan.fast_bytes = fast_bytes(&self.activations.sizes, plan);
         self.looked.set(self.looked.get() + sky.looked());
         Ok((sky, uses))
     }
@@ -345,10 +355,12 @@ impl<'a> SlicedNetwork<'a> {
     }
 }
 
-/// The end of the highest buffer, scratch or streamed load.
+/// The end of the highest buffer, scratch or streamed load in the arena.
 pub(super) fn used_end(sizes: &[u64], plan: &Plan) -> u64 {
-    let buffers = plan.places.iter().zip(sizes).map(|(at, bytes)| at.address + bytes);
-    let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
+    let places = plan.places.iter().zip(sizes).filter(|(at, _)| at.address < FAST);
+    let buffers = places.map(|(at, bytes)| at.address + bytes);
+    let steps = plan.steps.iter().filter(|step| step.scratch < FAST);
+    let scratch = steps.map(|step| step.scratch + step.scratch_bytes);
     let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
     buffers.chain(scratch).chain(loads).max().unwrap_or(0)
 }

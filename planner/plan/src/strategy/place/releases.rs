@@ -3,6 +3,7 @@
 use super::skyline::Skyline;
 use crate::memory::Lifetime;
 use crate::slice::Slices;
+use eyelet::pack::FAST;
 use eyelet_model::plan::Plan;
 
 /// When a load is in use, and what was in its place before.
@@ -33,9 +34,12 @@ pub fn set_releases(
     let mut sky = Skyline::new(0..plan.budget);
     for (buffer, life) in lives.iter().enumerate().filter(|(_, life)| life.start != usize::MAX) {
         let start = plan.places[buffer].address;
+        if start >= FAST {
+            continue;
+        }
         sky.raise(start..start + sizes[buffer], life.end as i64);
     }
-    for (index, step) in plan.steps.iter().enumerate() {
+    for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.scratch < FAST) {
         sky.raise(step.scratch..step.scratch + step.scratch_bytes, index as i64 + 1);
     }
     for (load, using) in plan.loads.iter().zip(uses) {

@@ -1,6 +1,6 @@
 //! Residents of several plans, cut into what they have in common.
 
-use eyelet::pack::{PAGE, Step};
+use eyelet::pack::{FAST, PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::{Plan, step_weights};
 use std::ops::Range;
@@ -15,11 +15,11 @@ pub(super) struct Holdings {
     pub(super) apart: Vec<(u32, u32)>,
 }
 
-/// A resident.
+/// A resident, or several that have some bytes in common: these are kept once.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// Index of its load.
-    pub(super) load: usize,
+    /// Indices of their loads.
+    pub(super) loads: Vec<usize>,
     /// The steps that use it, and what of the weights: bytes from the start of their section.
     pub(super) steps: Vec<Use>,
     /// All that these use.
@@ -69,7 +69,8 @@ impl Holdings {
         let places = plan.places.iter().map(|place| place.address);
         let scratch = plan.steps.iter().filter(|step| step.scratch_bytes > 0);
         let loads = plan.loads.iter().map(|load| load.address);
-        let rest = places.chain(scratch.map(|step| step.scratch)).chain(loads).min();
+        let all = places.chain(scratch.map(|step| step.scratch)).chain(loads);
+        let rest = all.filter(|address| *address < FAST).min();
         let rest = rest.unwrap_or(plan.arena_bytes) / PAGE * PAGE;
         let (mut items, mut apart) = (Vec::new(), Vec::new());
         for (index, load) in plan.resident.iter().enumerate() {
@@ -95,10 +96,9 @@ impl Holdings {
                 // What nothing uses could not be found again.
                 return Self::default();
             };
-            items.push(Item { load: index, bytes: first.bytes.start..end, steps });
+            items.push(Item { loads: vec![index], bytes: first.bytes.start..end, steps });
         }
-        items.sort_by_key(|item| item.bytes.start);
-        Self { items, rest, apart }
+        Self { items: joined(items), rest, apart }
     }
 
     /// Bytes that are kept.
@@ -140,6 +140,25 @@ impl Holdings {
             _ => Cost::Nothing,
         }
     }
+}
+
+/// Residents in the order of their bytes. Those that have some in common, as steps with the same weights can have, are
+/// one.
+pub(super) fn joined(mut items: Vec<Item>) -> Vec<Item> {
+    items.sort_by_key(|item| item.bytes.start);
+    let mut all: Vec<Item> = Vec::with_capacity(items.len());
+    for item in items {
+        match all.last_mut().filter(|before| item.bytes.start < before.bytes.end) {
+            Some(before) => {
+                before.bytes.end = before.bytes.end.max(item.bytes.end);
+                before.loads.extend(item.loads);
+                before.steps.extend(item.steps);
+                before.steps.sort_by_key(|using| using.bytes.start);
+            }
+            None => all.push(item),
+        }
+    }
+    all
 }
 
 /// Bytes of a panel of a step that computes whole panels, for all rows and with no ring.

@@ -1,7 +1,7 @@
 //! A plan whose residents lie elsewhere.
 
 use super::pieces::{Holdings, Use, pages};
-use eyelet::pack::{Load, Step};
+use eyelet::pack::{FAST, Load, Step};
 use eyelet_model::plan::Plan;
 use eyelet_model::tables::Tables;
 use std::ops::Range;
@@ -19,14 +19,16 @@ pub(super) fn rebuild(
     let end = pieces.iter().map(|(bytes, address)| address + pages(bytes).1).max();
     let end = end.unwrap_or(holdings.rest);
     let moved = |address: u64| address - holdings.rest + end;
-    plan.places.iter_mut().for_each(|place| place.address = moved(place.address));
+    let places = plan.places.iter_mut().filter(|place| place.address < FAST);
+    places.for_each(|place| place.address = moved(place.address));
     plan.loads.iter_mut().for_each(|load| load.address = moved(load.address));
     plan.arena_bytes = moved(old.arena_bytes);
-    let is_item = |index: usize| holdings.items.iter().any(|item| item.load == index);
+    let is_item = |index: usize| holdings.items.iter().any(|item| item.loads.contains(&index));
     plan.resident.clear();
     let mut split: Vec<Vec<Step>> = Vec::with_capacity(old.steps.len());
     for step in &old.steps {
-        let scratch = if step.scratch_bytes > 0 { moved(step.scratch) } else { step.scratch };
+        let is_moved = step.scratch_bytes > 0 && step.scratch < FAST;
+        let scratch = if is_moved { moved(step.scratch) } else { step.scratch };
         let weights =
             if step.weights >= holdings.rest { moved(step.weights) } else { step.weights };
         split.push(vec![Step { scratch, weights, ..*step }]);

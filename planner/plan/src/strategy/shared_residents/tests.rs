@@ -1,6 +1,6 @@
 //! Pieces and their places, of residents made up.
 
-use super::pieces::{Holdings, Item, Piece, Use, in_order, pages, shared};
+use super::pieces::{Holdings, Item, Piece, Use, in_order, joined, pages, shared};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ fn item(load: usize, start: u64, panels: u64) -> Item {
     let bytes = start..start + panels * PANEL;
     let panel = (panels > 1).then_some(PANEL);
     let using = Use { step: load, layer: load as u32, bytes: bytes.clone(), panel };
-    Item { load, steps: vec![using], bytes }
+    Item { loads: vec![load], steps: vec![using], bytes }
 }
 
 /// Residents: panels of some layers, each of 64, the first ones.
@@ -52,6 +52,20 @@ fn steps_that_cannot_be_two_are_not_cut() {
     assert_eq!(item.cut_before(3 * PANEL), 3 * PANEL);
     assert_eq!(item.cut_before(3 * PANEL + 32), 3 * PANEL);
     assert_eq!(item.cut_before(PANEL - 32), 0);
+}
+
+/// Two steps that keep some of the same weights, each by a load of its own, keep them once.
+#[test]
+fn residents_with_the_same_bytes_are_one() {
+    let items = vec![item(0, 0, 16), item(1, LAYER, 8), item(2, 0, 48), item(3, 16 * PANEL, 4)];
+    let items = joined(items);
+    let loads: Vec<_> = items.iter().map(|item| item.loads.clone()).collect();
+    assert_eq!(loads, [vec![0, 2, 3], vec![1]]);
+    assert_eq!(items[0].bytes, 0..48 * PANEL);
+    assert_eq!(items[0].steps.len(), 3);
+    let all = [Holdings { items, ..Holdings::default() }];
+    let places = in_order(&all[0], &shared(&all, 0), 0, 0);
+    assert_eq!(places.iter().map(|(bytes, _)| bytes.start).collect::<Vec<_>>(), [0, LAYER]);
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! Arithmetic, logic and comparisons of integers and truth values that flow.
+
+use super::super::array::Array;
+use super::super::builder::Operand;
+use super::super::context::Context;
+use super::super::error::NodeProblem;
+use super::super::onnx::DataType;
+use super::super::types::is_float;
+use super::compose::{Steps, int};
+use super::elementwise::common;
+use super::flowing::{Node, Translated, flowing, last, operands};
+use crate::graph::{Op, ValueId};
+use eyelet::pack::WordOp;
+
+/// Arithmetic and logic of integers.
+pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
+    match operator {
+        "Clip" => return clip(cx),
+        "Relu" => {
+            let operand = cx.input(0, "x")?;
+            let value = flowing(cx, 0, &operand)?;
+            let zero =
+                cx.builder.words(format!("{}/zero", cx.name), operand.kind(), &Array::scalar(0))?;
+            return last(cx, operand.kind(), WordOp::Max, &[value, zero]);
+        }
+        "Pow" => {
+            let (base, exponent) = (cx.input(0, "base")?, cx.input(1, "exponent")?);
+            if is_float(base.kind()) || is_float(exponent.kind()) {
+                return mixed_power(cx, [&base, &exponent]);
+            }
+            let values = [flowing(cx, 0, &base)?, flowing(cx, 1, &exponent)?];
+            return last(cx, base.kind(), WordOp::Pow, &values);
+        }
+        _ => {}
+    }
+    let (kind, values) = operands(cx)?;
+    if is_float(kind) {
+        return Err(NodeProblem::wrong_type("operand", "integers", kind));
+    }
+    let truth = kind == DataType::Bool;
+    let signed =
+        matches!(kind, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
+    let op = match operator {
+        "Add" => WordOp::Add,
+        "Sub" => WordOp::Sub,
+        "Mul" => WordOp::Mul,
+        "Div" => WordOp::Div,
+        "Mod" if cx.attributes().flag("fmod", false)? => WordOp::Fmod,
+        "Mod" => WordOp::Mod,
+        "Min" => WordOp::Min,
+        "Max" => WordOp::Max,
+        "And" if truth => WordOp::And,
+        "Or" if truth => WordOp::Or,
+        "Xor" if truth => WordOp::Xor,
+        "Not" if truth => WordOp::IsZero,
+        "BitwiseAnd" => WordOp::And,
+        "BitwiseOr" => WordOp::Or,
+        "BitwiseXor" => WordOp::Xor,
+        "BitwiseNot" => WordOp::Not,
+        "BitShift" => match cx.attributes().string("direction")? {
+            Some("LEFT") => WordOp::ShiftLeft,
+            Some("RIGHT") if signed => return shift_signed(cx, kind, &values),
+            Some("RIGHT") => WordOp::ShiftRight,
+            _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
+        },
+        "Neg" => WordOp::Neg,
+        "Abs" => WordOp::Abs,
+        "Sign" => WordOp::Sign,
+        _ => return Err(NodeProblem::wrong_type("operand", "truth values", kind)),
+    };
+    match (&values[..], op.operands()) {
+        ([_], 1) | ([_, _], 2) => last(cx, kind, op, &values),
+        ([one], 2) => Ok(vec![Operand::Whole(kind, *one)]),
+        ([first, rest @ ..], 2) if matches!(op, WordOp::Min | WordOp::Max) => {
+            let mut total = *first;
+            for (at, next) in rest.iter().enumerate() {
+                if at + 1 == rest.len() {
+                    return last(cx, kind, op, &[total, *next]);
+                }
+                let (left, right) = (cx.shape(total), cx.shape(*next));
+                let shape = common(&left, &right)?;
+                let suffix = (at + 1).to_string();
+                let node = Node { kind, suffix: Some(&suffix) };
+                total = node.add(cx, Op::Words(op), &[total, *next], shape)?;
+            }
+            Ok(vec![])
+        }
+        (values, count) => {
+            let count = format!("it has {} inputs, expected {count}", values.len());
+            Err(NodeProblem::shape(count))
+        }
+    }
+}
+
+/// A power of which one operand is floats: it is computed of floats, and has the base's type.
+fn mixed_power(cx: &mut Context<'_, '_>, [base, exponent]: [&Operand; 2]) -> Translated {
+    let to = |kind: DataType| vec![int("to", kind as i64)];
+    let float = if is_float(base.kind()) { base.kind() } else { exponent.kind() };
+    let mut steps = Steps::new(cx);
+    let a = steps.apply("Cast", &[base], to(float))?;
+    let b = steps.apply("Cast", &[exponent], to(float))?;
+    let power = steps.apply("Pow", &[&a, &b], vec![])?;
+    Ok(vec![steps.apply("Cast", &[&power], to(base.kind()))?])
+}
+
+/// Signed integers shifted to the right: of one below zero the bits that it has not are.
+fn shift_signed(cx: &mut Context<'_, '_>, kind: DataType, values: &[ValueId]) -> Translated {
+    let &[x, by] = values else {
+        return Err(NodeProblem::shape(format!("it has {} inputs, expected 2", values.len())));
+    };
+    let zero = cx.builder.words(format!("{}/zero", cx.name), kind, &Array::scalar(0))?;
+    let (own, shifts) = (cx.shape(x), cx.shape(by));
+    let shape = common(&own, &shifts)?;
+    let mut add = |suffix, op, inputs: &[ValueId], shape: &[usize]| {
+        let node = Node { kind, suffix: Some(suffix) };
+        node.add(cx, Op::Words(op), inputs, shape.to_vec())
+    };
+    let below = add("below", WordOp::Less, &[x, zero], &own)?;
+    let sign = add("sign", WordOp::Neg, &[below], &own)?;
+    let bits = add("bits", WordOp::Xor, &[x, sign], &own)?;
+    let shifted = add("shifted", WordOp::ShiftRight, &[bits, by], &shape)?;
+    last(cx, kind, WordOp::Xor, &[shifted, sign])
+}
+
+/// Bounds of integers, of which one may be absent.
+fn clip(cx: &mut Context<'_, '_>) -> Translated {
+    let operand = cx.input(0, "input")?;
+    let (kind, mut value) = (operand.kind(), flowing(cx, 0, &operand)?);
+    let mut made = vec![operand];
+    let bounds = [(1, WordOp::Max), (2, WordOp::Min)];
+    let both = cx.optional(1)?.is_some() && cx.optional(2)?.is_some();
+    for (index, op) in bounds {
+        let Some(bound) = cx.optional(index)? else { continue };
+        let bound = flowing(cx, index, &bound)?;
+        if both && index == 1 {
+            let node = Node { kind, suffix: Some("lower") };
+            let shape = cx.shape(value);
+            value = node.add(cx, Op::Words(op), &[value, bound], shape)?;
+        } else {
+            made = last(cx, kind, op, &[value, bound])?;
+        }
+    }
+    Ok(made)
+}
+
+pub(super) fn compare(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
+    let (kind, values) = operands(cx)?;
+    let &[a, b] = &values[..] else {
+        return Err(NodeProblem::shape(format!("it has {} inputs, expected 2", values.len())));
+    };
+    let (op, pair) = match operator {
+        "Equal" => (WordOp::Equal, [a, b]),
+        "Less" => (WordOp::Less, [a, b]),
+        "LessOrEqual" => (WordOp::LessOrEqual, [a, b]),
+        "Greater" => (WordOp::Less, [b, a]),
+        _ => (WordOp::LessOrEqual, [b, a]),
+    };
+    let op = match (is_float(kind), op) {
+        (false, op) => op,
+        (true, WordOp::Equal) => WordOp::EqualFloats,
+        (true, WordOp::Less) => WordOp::LessFloats,
+        (true, _) => WordOp::LessOrEqualFloats,
+    };
+    last(cx, DataType::Bool, op, &pair)
+}
+
+/// A function of floats that makes truth values.
+pub(super) fn is(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
+    let value = cx.float(0, "x")?;
+    let side = |name| cx.attributes().flag(name, true);
+    let op = match (operator, side("detect_negative")?, side("detect_positive")?) {
+        ("IsNaN", ..) => WordOp::IsNan,
+        (_, true, true) => WordOp::IsInfinite,
+        (_, true, false) => WordOp::IsNegativeInfinity,
+        (_, false, true) => WordOp::IsPositiveInfinity,
+        (_, false, false) => {
+            return Err(NodeProblem::attribute("detect_negative", "is 0, as is the other one"));
+        }
+    };
+    last(cx, DataType::Bool, op, &[value])
+}

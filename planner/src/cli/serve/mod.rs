@@ -1,0 +1,265 @@
+//! `eyelet serve`: runs a task set on this machine, by the clock.
+//!
+//! First every network runs alone, and some chunks are read. The test judges the set with the worst of these times. Then
+//! all networks are opened in one arena, and jobs are released when they arrive.
+
+mod arrivals;
+mod execute;
+mod host;
+mod inject;
+mod live;
+mod machine;
+mod measure;
+mod packs;
+mod prepare;
+mod report;
+mod sweep;
+mod threads;
+mod trace;
+
+use super::Error;
+use super::calibrate::Calibration;
+use super::files::Files;
+use super::first::First;
+use super::output::Output;
+use super::pin::{Pin, Pinned};
+use super::schedule::read_set;
+use super::set_file::{Unpacked, is_set_file};
+use arrivals::Kind;
+use execute::{Outcome, Wanted, execute};
+use eyelet::device::workers::MAX_THREADS;
+use eyelet_planner::cores::Cores;
+use eyelet_planner::leftovers;
+use eyelet_planner::source::Io;
+use eyelet_tasks::set::decided::{self, FILE};
+use eyelet_tasks::set::units::time_ns;
+use inject::{Faults, Inject};
+use measure::{How, Measured, Solo};
+use packs::Packs;
+use prepare::{Prepared, prepare};
+use report::{Report, Run};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs several networks in one memory on this machine, each job by its deadline, and prints response times, misses and
+/// memory.
+///
+/// Every network is measured alone first, and the test judges the set with the worst times, times a margin. A set that it
+/// refuses is not run. Inputs are pseudo-random, as `eyelet run` makes them. The outputs of every job are compared with
+/// those of the network alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// What `eyelet schedule -o` has written, or a set whose tasks have packs or models.
+    #[arg(value_name = "FOLDER|SET.pack|SET.toml")]
+    set: PathBuf,
+    /// How long jobs are released.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time_ns)]
+    duration: u64,
+    /// Releases none after so many jobs have ended.
+    #[arg(long, value_name = "N")]
+    jobs: Option<u64>,
+    /// Compute threads.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
+    threads: u32,
+    #[command(flatten)]
+    pin: Pin,
+    #[command(flatten)]
+    first: First,
+    #[command(flatten)]
+    calibration: Calibration,
+    /// How weights are read: past the page cache, through it, or from a map of the whole pack.
+    #[arg(long, value_enum, default_value_t = Io::Direct)]
+    io: Io,
+    /// What the worst measured times are multiplied with before the test.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.5, value_parser = factor)]
+    margin: f64,
+    /// Inferences of each network alone that are measured.
+    #[arg(long, value_name = "N", default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    alone: u32,
+    /// Runs the set even if the test refuses it.
+    #[arg(long)]
+    anyway: bool,
+    /// Jobs arrive at random (a Poisson process), one a period in the mean. The test covers no such arrivals. Jobs that
+    /// have to wait are served in the order in which they arrived.
+    #[arg(long)]
+    poisson: bool,
+    /// Which random offsets, jitter and arrivals.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What goes wrong on purpose: overload=TASK:2x (steps take twice as long), late=TASK:5ms (jobs are released late),
+    /// io=TASK:every:100 (every hundredth read fails). May be given several times.
+    #[arg(long, value_name = "FAULT", value_parser = Inject::parse)]
+    inject: Vec<Inject>,
+    /// Writes the timeline for Perfetto (ui.perfetto.dev) or chrome://tracing: a track for each task, one for the loader,
+    /// and chunks in memory.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "rates")]
+    trace: Option<PathBuf>,
+    /// Serves requests at these rates, in jobs a second of all networks together, one after the other, each for
+    /// --duration. Prints latency by throughput. Requests arrive at random.
+    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate, conflicts_with_all = ["inject", "jobs"])]
+    rates: Vec<f64>,
+    /// With --rates: so many networks, one number after the other. The tasks of the set take turns [default: those of
+    /// the set].
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "rates", conflicts_with = "trace",
+        value_parser = clap::value_parser!(u32).range(1..=execute::MOST_TASKS as i64))]
+    networks: Vec<u32>,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet serve set.toml --duration 60s --trace set.json
+  eyelet serve set.toml --inject overload=camera:2x --jobs 1000
+  eyelet serve set.toml --rates 1,2,5,10 --networks 1,4,16 --duration 30s";
+
+/// A factor of at least one.
+fn factor(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|factor| (1.0..=100.0).contains(factor));
+    found.ok_or_else(|| format!("`{text}` is no factor: write a number from 1 to 100, such as 1.5"))
+}
+
+/// Jobs a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|rate| (1e-3..=1e6).contains(rate));
+    found.ok_or_else(|| {
+        format!("`{text}` is no rate: write jobs a second, from 0.001 to 1000000, such as 2.5")
+    })
+}
+
+impl Args {
+    fn how(&self, cores: Option<Cores>) -> How {
+        let &Self { io, threads, first, margin, alone, .. } = self;
+        How { io, threads, cores, first, runs: alone, margin }
+    }
+
+    fn kind(&self) -> Kind {
+        if self.poisson { Kind::Poisson } else { Kind::Periodic }
+    }
+}
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    // One file is unpacked, and is there as long as it is served.
+    let unpacked = is_set_file(&args.set).then(|| Unpacked::of(&args.set)).transpose()?;
+    let set = unpacked.as_ref().map_or(args.set.as_path(), Unpacked::path);
+    let folder = set.is_dir();
+    let file = if folder { set.join(FILE) } else { set.to_owned() };
+    let file = &file;
+    let text = read_set(file)?;
+    let files = Files::default().reads("the task set", [file]).reads_set(file, &text);
+    let files = files.reads_board("--pin", args.pin.pin.as_deref());
+    files.writes("--trace", &args.trace).check()?;
+    // The file in such a folder may be named, too.
+    let decided = match decided::parse(file, &text) {
+        Ok(decided) => Some(decided),
+        Err(wrong) if folder => return Err(Box::new(wrong).into()),
+        Err(_) => None,
+    };
+    // A signal ends the run, not the command: the report is printed, and what is left behind is removed at the end.
+    leftovers::before_any(|| {});
+    let stop = on_signals();
+    let Pinned { cores, note } = args.pin.find(args.threads)?;
+    if let Some(note) = &note {
+        output.line(format_args!("note: {note}"))?;
+    }
+    let mut measured = Measured::new(args.how(cores));
+    if !args.rates.is_empty() {
+        if decided.is_some() {
+            return Err(Error::RatesOfDecided { path: file.clone() });
+        }
+        return sweep::run(&args, (file, &text), measured, &stop, output);
+    }
+    let injected = |names: &[&str]| inject::faults(names, &args.inject);
+    let packs = Packs::new(args.calibration, output);
+    let prepared = prepare((file, &text), decided, injected, &mut measured, packs)?;
+    let Prepared { decided, faults, refused, .. } = &prepared;
+    inject::reads(decided, faults).map_err(|reason| Error::Serve { path: file.clone(), reason })?;
+    if let Some(change) = refused.as_ref().filter(|_| !args.anyway) {
+        let change = format!("{change}, or run it all the same with --anyway");
+        return Err(Error::NotSchedulable { path: file.clone(), change });
+    }
+    let outcome = execute(&args.wanted(&prepared, &measured, faults.clone(), &stop, output))?;
+    let traced = match &args.trace {
+        Some(to) => write_trace(to, &prepared, &outcome),
+        None => Ok(()),
+    };
+    let run = Run {
+        decided,
+        admitted: refused.is_none(),
+        threads: args.threads,
+        compute_cores: measured.how.cores.as_ref().and_then(Cores::of_workers),
+        notes: note.into_iter().collect(),
+        io: args.io.name(),
+        arrivals: if args.poisson { report::POISSON } else { report::PERIODIC },
+        seed: args.seed,
+    };
+    let solos: Vec<&Solo> =
+        decided.packs.iter().filter_map(|planned| measured.solo(planned)).collect();
+    // The jobs are done, whatever became of their timeline.
+    output.report(&Report::new(&run, &solos, outcome))?;
+    traced
+}
+
+impl Args {
+    fn wanted<'a>(
+        &self,
+        prepared: &'a Prepared,
+        measured: &'a Measured,
+        faults: Vec<Faults>,
+        stop: &'a AtomicBool,
+        output: Output,
+    ) -> Wanted<'a> {
+        Wanted {
+            decided: &prepared.decided,
+            measured,
+            how: measured.how.clone(),
+            arrivals: self.kind(),
+            seed: self.seed,
+            duration_ns: self.duration,
+            jobs: self.jobs,
+            faults,
+            trace: self.trace.is_some(),
+            stop,
+            output,
+        }
+    }
+}
+
+fn write_trace(to: &std::path::Path, prepared: &Prepared, outcome: &Outcome) -> Result<(), Error> {
+    let tasks = &prepared.decided.set.tasks;
+    let names: Vec<String> = tasks.iter().map(|task| task.name.clone()).collect();
+    let deadlines: Vec<u64> =
+        tasks.iter().map(|task| task.deadline_ns.saturating_sub(task.jitter_ns)).collect();
+    trace::write(to, &names, &deadlines, &outcome.events)
+}
+
+/// A flag that the first signal to end sets. The second ends the command.
+fn on_signals() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Where that is not possible, signals end the command as they always do.
+        let _ = flag::register_conditional_shutdown(signal, 128 + signal, stop.clone());
+        let _ = flag::register(signal, stop.clone());
+    }
+    stop
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_and_rates_have_bounds() {
+        assert_eq!((factor("1.5"), rate("2.5")), (Ok(1.5), Ok(2.5)));
+        for text in ["", "0.5", "x", "inf", "NaN", "1e9"] {
+            assert!(factor(text).unwrap_err().contains("such as 1.5"), "{text}");
+        }
+        for text in ["", "0", "-1", "NaN", "inf"] {
+            assert!(rate(text).unwrap_err().contains("jobs a second"), "{text}");
+        }
+    }
+}

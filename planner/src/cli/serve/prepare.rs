@@ -1,0 +1,238 @@
+//! From a set's file to a set that can be run: its networks measured, everything decided.
+
+use super::execute::MOST_TASKS;
+use super::inject::Faults;
+use super::machine::available_bytes;
+use super::measure::{Measured, unmeasured};
+use super::packs::Packs;
+use crate::cli::Error;
+use crate::cli::schedule::{Report, for_device};
+use eyelet::tasks::Policy;
+use eyelet_planner::size;
+use eyelet_tasks::schedule::schedule;
+use eyelet_tasks::set::TaskSet;
+use eyelet_tasks::set::decided::{Decided, Planned};
+use eyelet_tasks::set::file::{Declared, Source, parse};
+use eyelet_tasks::set::units::human_ns;
+use eyelet_tasks::volumes::search::Freedom;
+use std::path::{Path, PathBuf};
+
+/// A set that can be run.
+pub struct Prepared {
+    pub decided: Decided,
+    pub faults: Vec<Faults>,
+    /// What would help, if the test refuses the set.
+    pub refused: Option<String>,
+    /// Packs that were made for this run are there as long as this is.
+    _packs: Packs,
+}
+
+/// Names of a set's tasks to what goes wrong with each.
+type Injected<'a> = &'a dyn Fn(&[&str]) -> Result<Vec<Faults>, String>;
+
+/// Measures a set's networks and judges it: one in which everything is decided, or else what a file declares.
+pub fn prepare(
+    (file, text): (&Path, &str),
+    decided: Option<Decided>,
+    injected: impl Fn(&[&str]) -> Result<Vec<Faults>, String>,
+    measured: &mut Measured,
+    packs: Packs,
+) -> Result<Prepared, Error> {
+    match decided {
+        Some(decided) => of_decided(file, decided, &injected, measured, packs),
+        None => of_declared(file, text, &injected, measured, packs),
+    }
+}
+
+/// Refuses a memory that this machine does not have. All of it is taken at once, so that a larger one would end other
+/// programs.
+pub fn has_memory(file: &Path, set: &TaskSet) -> Result<(), Error> {
+    let asked = set.memory_bytes;
+    match available_bytes() {
+        Some(available) if asked > available => {
+            let (asked, available) = (size::exact(asked), size::exact(available));
+            let reason = format!(
+                "memory: {asked} are asked for, and this machine has {available} available: give less, or end other programs"
+            );
+            Err(Error::Serve { path: file.to_owned(), reason })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A shorter period than this is over before the clock has been looked at for every task.
+const SHORTEST_NS: u64 = 1000;
+
+/// What goes wrong with each task of a set, which has no more tasks than can be run.
+fn faults(file: &Path, set: &TaskSet, injected: Injected<'_>) -> Result<Vec<Faults>, Error> {
+    let tasks = set.tasks.len();
+    if tasks > MOST_TASKS {
+        let reason =
+            format!("it has {tasks} tasks, and {MOST_TASKS} can be run at most: take some out");
+        return Err(Error::Serve { path: file.to_owned(), reason });
+    }
+    if let Some(task) = set.tasks.iter().find(|task| task.period_ns < SHORTEST_NS) {
+        let (name, period) = (&task.name, human_ns(task.period_ns));
+        let least = human_ns(SHORTEST_NS);
+        let reason = format!(
+            "task {name:?}: jobs arrive every {period}, and {least} is the shortest period that can be run: give a \
+             longer one"
+        );
+        return Err(Error::Serve { path: file.to_owned(), reason });
+    }
+    let names: Vec<&str> = set.tasks.iter().map(|task| task.name.as_str()).collect();
+    injected(&names).map_err(|reason| Error::Serve { path: file.to_owned(), reason })
+}
+
+fn of_decided(
+    file: &Path,
+    mut decided: Decided,
+    injected: Injected<'_>,
+    measured: &mut Measured,
+    packs: Packs,
+) -> Result<Prepared, Error> {
+    has_memory(file, &decided.set)?;
+    let faults = faults(file, &decided.set, injected)?;
+    for (task, planned) in decided.set.tasks.iter_mut().zip(&decided.packs) {
+        let found = measured.pack(&planned.path, Some(planned.budget), u64::MAX)?;
+        let cost =
+            found.first().ok_or_else(|| Error::Internal("no plan was measured".to_owned()))?;
+        if cost.streams != task.cost.streams {
+            let (task, decided, found) = (&task.name, task.cost.streams, cost.streams);
+            let path = planned.path.display();
+            let reason = format!(
+                "task {task:?}: streams = {decided}, and the plan of {path} is one with streams = {found}: decide again \
+                 with `eyelet schedule -o`"
+            );
+            return Err(Error::Serve { path: file.to_owned(), reason });
+        }
+        if cost.bytes != task.cost.bytes {
+            return Err(Error::OtherPack {
+                path: planned.path.clone(),
+                task: task.name.clone(),
+                decided: task.cost.bytes,
+                found: cost.bytes,
+            });
+        }
+        task.cost = cost.clone();
+    }
+    let chunk_bytes = decided.assignment.chunk_bytes;
+    decided.set.storage = measured.storage(&[chunk_bytes])?;
+    if decided.assignment.policy == Policy::Classes {
+        // There a chunk's end is seen when the step ends that another job computes meanwhile.
+        let steps = decided.set.tasks.iter().map(|task| task.cost.step_ns);
+        decided.set.storage.read.per_chunk_ns += steps.max().unwrap_or(0);
+    }
+    let refused = match decided.assignment.verdict(&decided.set).kept() {
+        true => None,
+        false => Some(change(&decided)),
+    };
+    Ok(Prepared { decided, faults, refused, _packs: packs })
+}
+
+/// What would help a decided set that is slower here than it was thought to be.
+fn change(decided: &Decided) -> String {
+    let set = decided.set.clone();
+    let declared = Declared {
+        plans: set.tasks.iter().map(|task| vec![task.cost.clone()]).collect(),
+        sources: vec![None; set.tasks.len()],
+        chunk_sizes: vec![decided.assignment.chunk_bytes],
+        board: None,
+        set,
+    };
+    let schedule = schedule(&declared, Freedom::Levels);
+    match schedule.admitted() {
+        true => "as it runs on this machine, other volumes are needed: run the set that this was made from".to_owned(),
+        false => Report::new(&schedule, 0).cheapest(),
+    }
+}
+
+/// A set as it is declared, before anything is measured: what is wrong with it is found first.
+pub fn declared(file: &Path, text: &str) -> Result<Declared, Error> {
+    let mut nothing = |_: &Source, _: Option<&str>| Ok(vec![unmeasured(1)]);
+    let mut declared = parse(file, text, &mut nothing).map_err(Box::new)?;
+    for_device(file, &mut declared)?;
+    let runs = |source: &Option<Source>| match source {
+        Some(Source::Pack(_) | Source::Model { .. }) => true,
+        Some(Source::Measured(_)) | None => false,
+    };
+    match declared.sources.iter().position(|source| !runs(source)) {
+        Some(task) => {
+            let task = declared.set.tasks[task].name.clone();
+            Err(Error::NothingToRun { path: file.to_owned(), task })
+        }
+        None => Ok(declared),
+    }
+}
+
+/// A declared set with measured costs, and the packs of its sources. `first` is the set without costs.
+pub fn costs(
+    (file, text): (&Path, &str),
+    first: &Declared,
+    measured: &mut Measured,
+    packs: &mut Packs,
+) -> Result<Declared, Error> {
+    has_memory(file, &first.set)?;
+    let most = first.set.memory_bytes;
+    let mut failed = None;
+    let mut cost = |source: &Source, _: Option<&str>| {
+        let found = packs.of(file, source).and_then(|pack| measured.pack(&pack, None, most));
+        found.map_err(|error| {
+            let text = error.to_string();
+            failed = Some(error);
+            text
+        })
+    };
+    let parsed = parse(file, text, &mut cost);
+    let mut declared = match (parsed, failed) {
+        (Ok(declared), _) => declared,
+        // An inference that failed is no fault of the set's file.
+        (Err(_), Some(error @ (Error::Infer { .. } | Error::Write { .. }))) => return Err(error),
+        (Err(wrong), _) => return Err(Box::new(wrong).into()),
+    };
+    for_device(file, &mut declared)?;
+    declared.set.storage = measured.storage(&declared.chunk_sizes)?;
+    Ok(declared)
+}
+
+fn of_declared(
+    file: &Path,
+    text: &str,
+    injected: Injected<'_>,
+    measured: &mut Measured,
+    mut packs: Packs,
+) -> Result<Prepared, Error> {
+    let first = declared(file, text)?;
+    let faults = faults(file, &first.set, injected)?;
+    let declared = costs((file, text), &first, measured, &mut packs)?;
+    let paths = paths(file, &declared, &mut packs)?;
+    let (decided, refused) = decide(file, &declared, &paths, measured)?;
+    Ok(Prepared { decided, faults, refused, _packs: packs })
+}
+
+/// The pack of each task.
+pub fn paths(file: &Path, declared: &Declared, packs: &mut Packs) -> Result<Vec<PathBuf>, Error> {
+    declared.sources.iter().flatten().map(|source| packs.of(file, source)).collect()
+}
+
+/// Decides everything for a set, and says what would help if the test refuses it.
+pub fn decide(
+    file: &Path,
+    declared: &Declared,
+    paths: &[PathBuf],
+    measured: &Measured,
+) -> Result<(Decided, Option<String>), Error> {
+    let schedule = schedule(declared, Freedom::Levels);
+    let change = || Report::new(&schedule, 0).cheapest();
+    let Some(assignment) = schedule.assignment.clone() else {
+        return Err(Error::NotSchedulable { path: file.to_owned(), change: change() });
+    };
+    let planned = |(task, path): (&eyelet_tasks::set::Task, &PathBuf)| {
+        let solo = measured.costing(path, &task.cost);
+        let unknown = || Error::Internal(format!("no plan of {} costs so much", task.name));
+        Ok::<Planned, Error>(solo.ok_or_else(unknown)?.planned.clone())
+    };
+    let packs = schedule.set.tasks.iter().zip(paths).map(planned).collect::<Result<_, _>>()?;
+    let refused = (!schedule.admitted()).then(change);
+    Ok((Decided { set: schedule.set.clone(), assignment, packs }, refused))
+}

@@ -1,0 +1,356 @@
+//! A set in its caller's memory: how it gets there, and how it goes.
+
+use super::super::choose::choose;
+use super::super::computer::{Engine, cores};
+use super::super::error::{Error, Failure, Kind as _, Status, argument};
+use super::super::given;
+use super::super::open::part;
+use super::super::refused::Refused;
+use super::super::source::Opened;
+use super::records::{SetOptions, TaskOf};
+use crate::executor::{self, ChunkedInstance, Instance, OpenError, STEP_WORK};
+use crate::pack::PAGE;
+use crate::set::{Member, Policy, Pool, TaskSet, TaskSetError};
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+
+/// The most tasks of a set.
+pub(super) const TASKS: usize = 8;
+
+/// A set: opaque to C.
+#[derive(Debug)]
+pub struct Set {
+    pub(super) tasks: MaybeUninit<Tasks>,
+    pub(super) engine: Engine,
+    slots: Slots,
+    /// Bytes of arena that are each network's.
+    pub(super) rooms: Rooms,
+    /// The scope that the set is in, null outside of any.
+    pub(super) working: *mut Running,
+    /// The set is at work: it is in the middle of a call.
+    pub(super) busy: bool,
+}
+
+pub(super) type Tasks = TaskSet<'static, 'static, Opened, TASKS>;
+pub(super) type Rooms = heapless::Vec<u64, TASKS>;
+pub(super) type Running = crate::set::Running<'static, 'static, TASKS>;
+
+/// A network and where its pack is.
+#[derive(Debug)]
+struct Slot {
+    network: MaybeUninit<ChunkedInstance<'static>>,
+    source: MaybeUninit<Opened>,
+}
+
+/// Those of a set, and how many of their parts have been written.
+#[derive(Debug)]
+struct Slots {
+    first: *mut Slot,
+    sources: usize,
+    networks: usize,
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: so many have been written. Whatever refers to them is dropped before: the set.
+        unsafe {
+            for k in 0..self.networks {
+                part(&raw mut (*self.first.add(k)).network).drop_in_place();
+            }
+            for k in 0..self.sources {
+                part(&raw mut (*self.first.add(k)).source).drop_in_place();
+            }
+        }
+    }
+}
+
+/// Why there is no set.
+enum SetRefused {
+    Argument(&'static str),
+    Task(usize, Refused),
+    Room(Room),
+    /// Something that all tasks share.
+    Shared(Refused),
+    Set(TaskSetError),
+}
+
+/// The arena is too small.
+struct Room {
+    arena: u64,
+    needed: u64,
+}
+
+impl core::fmt::Display for Room {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { arena, needed } = self;
+        write!(
+            f,
+            "the set needs {needed} bytes of arena, it has {arena}: give it more, or smaller budgets"
+        )
+    }
+}
+
+impl SetRefused {
+    /// # Safety
+    /// `error` is null, or valid for writes.
+    unsafe fn tell(self, error: *mut Error) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Argument(why) => argument(why).tell(error),
+                Self::Task(task, why) => why.tell_of(task, error),
+                Self::Room(why) => Failure { status: Status::Arena, why }.tell(error),
+                Self::Shared(why) => why.tell(error),
+                Self::Set(why) => why.failure().tell(error),
+            }
+        }
+    }
+}
+
+/// The caller's tasks.
+///
+/// # Safety
+/// They are null, or so many.
+unsafe fn listed<'t>(tasks: *const TaskOf, count: u32) -> Result<&'t [TaskOf], &'static str> {
+    match count as usize {
+        0 => Err("the set has no tasks"),
+        count if count > TASKS => Err("the set has more than EYELET_SET_TASKS tasks"),
+        _ if tasks.is_null() => Err("the tasks are missing"),
+        // SAFETY: not null, and so many by the caller's promise.
+        count => Ok(unsafe { core::slice::from_raw_parts(tasks, count) }),
+    }
+}
+
+/// Bytes of the record and the slots, with what aligning them may cost.
+fn record(tasks: usize) -> u64 {
+    let aligned = align_of::<Set>() + align_of::<Slot>();
+    (size_of::<Set>() + tasks * size_of::<Slot>() + aligned) as u64
+}
+
+/// Bytes of memory that [`eyelet_set_open`] needs, or 0 and an error.
+///
+/// # Safety
+/// As the header says: pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_set_bytes(
+    tasks: *const TaskOf,
+    count: u32,
+    threads: u32,
+    error: *mut Error,
+) -> u64 {
+    // SAFETY: the caller's promises.
+    match unsafe { needed(tasks, count, threads) } {
+        Ok(bytes) => bytes,
+        Err(refused) => {
+            // SAFETY: likewise.
+            unsafe { refused.tell(error) };
+            0
+        }
+    }
+}
+
+/// # Safety
+/// As [`eyelet_set_bytes`].
+unsafe fn needed(tasks: *const TaskOf, count: u32, threads: u32) -> Result<u64, SetRefused> {
+    // SAFETY: the caller's promises.
+    let tasks = unsafe { listed(tasks, count) }.map_err(SetRefused::Argument)?;
+    // One at a time is open: there is room for no more.
+    let each = |k: usize, of: &dyn Fn(&TaskOf, &mut Opened) -> Result<u64, OpenError>| {
+        let task = &tasks[k];
+        // SAFETY: the caller's promise.
+        let opened = unsafe { Opened::open(&task.pack.for_header()) };
+        let mut storage = opened.map_err(|why| SetRefused::Task(k, Refused::Source(why)))?;
+        of(task, &mut storage).map_err(|why| SetRefused::Task(k, why.into()))
+    };
+    let mut least = u64::from(u32::MAX);
+    for k in 0..tasks.len() {
+        least = least.min(each(k, &|task, storage| {
+            Ok(choose(storage, task.shape, task.budget(), threads)?.0.into())
+        })?);
+    }
+    let mut whole = record(tasks.len());
+    for k in 0..tasks.len() {
+        let room = each(k, &|task, storage| task.room(storage, least as u32))?;
+        whole = whole.saturating_add(room);
+    }
+    let pages = whole.checked_next_multiple_of(PAGE);
+    pages.ok_or(SetRefused::Argument("the tasks have more room than memory can be"))
+}
+
+/// Opens a set in the caller's memory.
+///
+/// # Safety
+/// As the header says: pointers are null or valid; what the sources point to and the memory are
+/// the set's until [`eyelet_set_close`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_set_open(
+    set: *mut *mut Set,
+    tasks: *const TaskOf,
+    count: u32,
+    arena: *mut c_void,
+    bytes: u64,
+    options: *const SetOptions,
+    error: *mut Error,
+) -> i32 {
+    const DEFAULT: SetOptions =
+        SetOptions { threads: 0, no_verify: 0, depth: 0, cores: core::ptr::null(), step_work: 0 };
+    // SAFETY: the caller's promises.
+    unsafe {
+        if set.is_null() {
+            return argument("there is nowhere to put the set").tell(error);
+        }
+        set.write(core::ptr::null_mut());
+        let opened = match listed(tasks, count) {
+            Err(why) => Err(SetRefused::Argument(why)),
+            Ok(_) if arena.is_null() => Err(SetRefused::Argument("the arena is missing")),
+            Ok(listed) => {
+                let options = given(options).unwrap_or(&DEFAULT);
+                let opened = open(listed, arena.cast(), bytes, options);
+                opened.map_err(|refused| match refused {
+                    // Of all tasks, wherever the arena ended.
+                    SetRefused::Room(_) => match needed(tasks, count, options.threads) {
+                        Ok(needed) => SetRefused::Room(Room { arena: bytes, needed }),
+                        Err(refused) => refused,
+                    },
+                    refused => refused,
+                })
+            }
+        };
+        match opened {
+            Ok(opened) => {
+                set.write(opened);
+                Status::Ok as i32
+            }
+            Err(refused) => refused.tell(error),
+        }
+    }
+}
+
+/// # Safety
+/// As [`eyelet_set_open`]; `arena` is not null.
+unsafe fn open(
+    tasks: &[TaskOf],
+    arena: *mut u8,
+    bytes: u64,
+    options: &SetOptions,
+) -> Result<*mut Set, SetRefused> {
+    let whole = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize);
+    let whole = whole.ok_or(SetRefused::Argument("the arena is larger than memory can be"))?;
+    let address = arena.addr();
+    if !address.is_multiple_of(PAGE as usize) {
+        return Err(SetRefused::Shared(OpenError::Arena { address }.into()));
+    }
+    let record = record(tasks.len()) as usize;
+    let Some(at) = whole.checked_sub(record) else {
+        let (arena, needed) = (bytes, record as u64);
+        return Err(SetRefused::Room(Room { arena, needed }));
+    };
+    let at = at & !(align_of::<Set>() - 1);
+    let slots = (at + size_of::<Set>()).next_multiple_of(align_of::<Slot>());
+    // SAFETY: the record and its slots are inside of the caller's memory, as `record` counts them.
+    // They are ours until `eyelet_set_close`, and nothing else refers to them.
+    let (set, first) = unsafe { (arena.add(at).cast::<Set>(), arena.add(slots).cast::<Slot>()) };
+    let mut slots = Slots { first, sources: 0, networks: 0 };
+    // SAFETY: the caller's promises, and those above.
+    unsafe {
+        let threads = sources(&mut slots, tasks, options.threads)?;
+        let rooms = networks(&mut slots, tasks, (arena, at), threads, options)?;
+        let cores = cores(options.cores, options.threads).map_err(SetRefused::Shared)?;
+        let members = (0..tasks.len()).map(|k| {
+            let slot = first.add(k);
+            let network: &'static mut ChunkedInstance<'static> =
+                &mut *part(&raw mut (*slot).network);
+            let task = tasks[k].timing.task().of(network);
+            Member { task, network, storage: &mut *part(&raw mut (*slot).source) }
+        });
+        let tasks = Tasks::new(Policy::Steps, members, Pool::none()).map_err(SetRefused::Set)?;
+        let engine = &raw mut (*set).engine;
+        Engine::start(engine, threads, cores.as_deref()).map_err(SetRefused::Shared)?;
+        part(&raw mut (*set).tasks).write(tasks);
+        (&raw mut (*set).slots).write(slots);
+        (&raw mut (*set).rooms).write(rooms);
+        (&raw mut (*set).working).write(core::ptr::null_mut());
+        (&raw mut (*set).busy).write(false);
+    }
+    Ok(set)
+}
+
+/// Opens the packs, and returns how many threads compute.
+///
+/// # Safety
+/// Only from [`open`].
+unsafe fn sources(slots: &mut Slots, tasks: &[TaskOf], threads: u32) -> Result<u32, SetRefused> {
+    let mut least = u32::MAX;
+    for (k, task) in tasks.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        let opened = unsafe { Opened::open(&task.pack) };
+        let mut storage = opened.map_err(|why| SetRefused::Task(k, Refused::Source(why)))?;
+        let chosen = choose(&mut storage, task.shape, task.budget(), threads);
+        least = least.min(chosen.map_err(|why| SetRefused::Task(k, why.into()))?.0);
+        // SAFETY: the slot is ours.
+        unsafe { part(&raw mut (*slots.first.add(k)).source).write(storage) };
+        slots.sources = k + 1;
+    }
+    Ok(least)
+}
+
+/// Opens the networks, one after the other in the arena's first `whole` bytes. Returns the bytes of
+/// each.
+///
+/// # Safety
+/// Only from [`open`], after [`sources`].
+unsafe fn networks(
+    slots: &mut Slots,
+    tasks: &[TaskOf],
+    (arena, whole): (*mut u8, usize),
+    threads: u32,
+    options: &SetOptions,
+) -> Result<Rooms, SetRefused> {
+    let verify = options.no_verify == 0;
+    let depth = if options.depth == 0 { u32::MAX } else { options.depth };
+    let step_work = if options.step_work == 0 { STEP_WORK } else { options.step_work };
+    let (mut end, mut rooms) = (0u64, Rooms::new());
+    for (k, task) in tasks.iter().enumerate() {
+        let refused = |why: OpenError| SetRefused::Task(k, why.into());
+        // SAFETY: the slot's source has been written, and nothing else refers to it.
+        let storage = unsafe { &mut *part(&raw mut (*slots.first.add(k)).source) };
+        let room = task.room(storage, threads).map_err(refused)?;
+        let start = end as usize;
+        end = end.saturating_add(room);
+        if end > whole as u64 {
+            let needed = end.saturating_add(record(tasks.len()));
+            return Err(SetRefused::Room(Room { arena: whole as u64, needed }));
+        }
+        // SAFETY: inside of the caller's memory, before the record, and no other network's.
+        // Whatever bytes it holds are bytes.
+        let memory =
+            unsafe { core::slice::from_raw_parts_mut(arena.add(start), end as usize - start) };
+        let (budget, shape) = (task.budget(), task.shape);
+        let opening = executor::Options { verify, threads, budget, shape, depth, step_work };
+        let instance = Instance::open(storage, memory, opening).map_err(refused)?;
+        let network = ChunkedInstance::whole(instance);
+        // SAFETY: the slot is ours.
+        unsafe { part(&raw mut (*slots.first.add(k)).network).write(network) };
+        slots.networks = k + 1;
+        // There are as many places as tasks.
+        let _ = rooms.push(room);
+    }
+    Ok(rooms)
+}
+
+/// Ends a set's threads, and gives its memory back. Does nothing from within a scope.
+///
+/// # Safety
+/// `set` is null, or from [`eyelet_set_open`] and not yet closed, and no other thread is using it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_set_close(set: *mut Set) {
+    // SAFETY: the caller's promise; what borrows is dropped before what is borrowed.
+    unsafe {
+        if set.is_null() || (*set).busy || !(*set).working.is_null() {
+            return;
+        }
+        part(&raw mut (*set).tasks).drop_in_place();
+        Engine::end(&raw mut (*set).engine);
+        (&raw mut (*set).slots).drop_in_place();
+    }
+}

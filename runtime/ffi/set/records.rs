@@ -1,0 +1,86 @@
+//! What the caller says of a set: its tasks, their times, and how it is opened.
+
+use super::super::choose::plan_bytes;
+use super::super::source::{Opened, Source};
+use crate::executor::OpenError;
+use crate::pack::PAGE;
+use crate::tasks::Task;
+
+/// The times of a task.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Least time between two jobs.
+    pub period_ns: u64,
+    /// From a job's release to its latest end; 0 for the period.
+    pub deadline_ns: u64,
+    /// A job is released at most this long after it arrives.
+    pub jitter_ns: u64,
+    /// All steps of a job, at worst.
+    pub compute_ns: u64,
+    /// The longest step; 0 for all of them.
+    pub step_ns: u64,
+}
+
+/// A task, by the caller.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TaskOf {
+    /// Its network's pack.
+    pub pack: Source,
+    /// Bytes that the network's first plan may have; 0 for as many as it has room.
+    pub budget: u64,
+    /// Bytes of the arena that are the network's, for good; 0 for those that the first plan needs.
+    pub room: u64,
+    /// Its times.
+    pub timing: Timing,
+    /// Which of the pack's shapes is computed.
+    pub shape: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// How a set is opened. All zero is what most want.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SetOptions {
+    /// Compute threads, as of a model: 0 for as many as all plans are for and there are cores.
+    pub threads: u32,
+    /// Not zero: checksums are not compared.
+    pub no_verify: u32,
+    /// Most reads in flight of one network; 0 for as many as its source can have.
+    pub depth: u32,
+    /// Null, or for each thread the core that it keeps to, as of a model.
+    pub cores: *const u32,
+    /// As of a model.
+    pub step_work: u64,
+}
+
+impl TaskOf {
+    /// Bytes of arena that its first plan may have.
+    pub(super) fn budget(&self) -> u64 {
+        let all = |bytes| if bytes == 0 { u64::MAX } else { bytes };
+        all(self.budget).min(all(self.room))
+    }
+
+    /// Bytes of arena for its network: whole pages.
+    pub(super) fn room(&self, storage: &mut Opened, threads: u32) -> Result<u64, OpenError> {
+        let needed = plan_bytes(storage, self.shape, self.budget(), threads)?;
+        let pages = self.room.max(needed).checked_next_multiple_of(PAGE);
+        pages.ok_or(OpenError::Budget { arena: self.room, smallest: needed })
+    }
+}
+
+impl Timing {
+    /// The task as the scheduler sees it.
+    pub(super) fn task(&self) -> Task {
+        let Self { period_ns, deadline_ns, jitter_ns, compute_ns, step_ns } = *self;
+        let or = |ns, other| if ns == 0 { other } else { ns };
+        Task {
+            deadline_ns: or(deadline_ns, period_ns),
+            jitter_ns,
+            step_ns: or(step_ns, compute_ns),
+            ..Task::new(period_ns, compute_ns)
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What the elements of layers' operands are: floats, or words.
+//!
+//! Both have 32 bits, so that an operator computes something of either. A pack is refused where
+//! that would be of the wrong ones.
+
+use super::{LayerError, check};
+use crate::pack::{
+    Activation, Element, FoldOp, FoldParams, INPUTS, Layer, NONE, OpKind, OrderParams, ScatterOp,
+    ScatterParams, WordOp, WordsParams, params,
+};
+
+/// What an operator reads and makes. Where it only moves elements, these are `None`: either, but
+/// the same in all operands of which that is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// Of the inputs.
+    pub inputs: [Option<Element>; INPUTS],
+    /// Of the output.
+    pub output: Option<Element>,
+}
+
+/// What the elements of a layer's operands must be; those of an unknown operator may be any.
+pub fn elements(layer: &Layer) -> Elements {
+    use Element::{Float, Word};
+    let [float, word, any] = [Some(Float), Some(Word), None];
+    let (inputs, output) = match OpKind::from_code(layer.kind) {
+        None | Some(OpKind::Copy) => ([any; INPUTS], any),
+        Some(OpKind::Take) if layer.activation.kind == Activation::NONE.kind => {
+            ([any, word, any], any)
+        }
+        // A function is of floats.
+        Some(OpKind::Take) => ([float, word, any], float),
+        Some(OpKind::Where) => ([word, any, any], any),
+        Some(OpKind::Scatter) => match ScatterOp::from_code(params::<ScatterParams>(layer).op) {
+            Some(ScatterOp::Replace) => ([any, word, any], any),
+            _ => ([float, word, float], float),
+        },
+        Some(OpKind::Words) => {
+            let (read, made) = of_words(params::<WordsParams>(layer).op);
+            ([Some(read); INPUTS], Some(made))
+        }
+        Some(OpKind::Fold) => match FoldOp::from_code(params::<FoldParams>(layer).op) {
+            Some(FoldOp::ArgMin | FoldOp::ArgMax) => ([float; INPUTS], word),
+            _ => ([word; INPUTS], word),
+        },
+        Some(OpKind::Order) => {
+            let integers = params::<OrderParams>(layer).integers == 1;
+            ([if integers { word } else { float }; INPUTS], word)
+        }
+        Some(OpKind::Suppress) => ([float; INPUTS], word),
+        Some(OpKind::Gather | OpKind::Lookup) => ([word; INPUTS], float),
+        Some(
+            OpKind::Conv
+            | OpKind::Depthwise
+            | OpKind::Pool
+            | OpKind::Unary
+            | OpKind::Binary
+            | OpKind::Softmax
+            | OpKind::Lrn
+            | OpKind::MatMul
+            | OpKind::Reduce
+            | OpKind::Winograd
+            | OpKind::LayerNorm
+            | OpKind::Resample
+            | OpKind::Recurrent
+            | OpKind::GridSample,
+        ) => ([float; INPUTS], float),
+    };
+    Elements { inputs, output }
+}
+
+/// What an operation on words reads and makes.
+fn of_words(code: u32) -> (Element, Element) {
+    use Element::{Float, Word};
+    match WordOp::from_code(code) {
+        Some(
+            WordOp::EqualFloats
+            | WordOp::LessFloats
+            | WordOp::LessOrEqualFloats
+            | WordOp::Cut
+            | WordOp::IsNotZeroFloat
+            | WordOp::IsNan
+            | WordOp::IsInfinite
+            | WordOp::IsPositiveInfinity
+            | WordOp::IsNegativeInfinity,
+        ) => (Float, Word),
+        Some(WordOp::Float) => (Word, Float),
+        _ => (Word, Word),
+    }
+}
+
+/// Refuses a layer that reads or makes floats where its operator has words, or the reverse.
+pub fn validate_elements(
+    layer: &Layer,
+    inputs: [Element; INPUTS],
+    output: Element,
+) -> Result<(), LayerError> {
+    let wanted = elements(layer);
+    let code = |element: Element| u64::from(element as u32);
+    for (slot, found) in inputs.into_iter().enumerate() {
+        let wanted = wanted.inputs[slot].or(wanted.output.is_none().then_some(output));
+        if let Some(wanted) = wanted.filter(|_| layer.inputs[slot] != NONE) {
+            let what = "whether an input is of words (1) or floats (0)";
+            check(found == wanted, what, code(found), code(wanted))?;
+        }
+    }
+    let wanted = wanted.output.unwrap_or(output);
+    let what = "whether the output is of words (1) or floats (0)";
+    check(output == wanted, what, code(output), code(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::layer;
+    use super::*;
+    use Element::{Float, Word};
+
+    /// Operators that move elements take either, but not both; of the others each operand has its own.
+    #[test]
+    fn operands_have_the_elements_of_their_operator() {
+        let words = |op: WordOp| {
+            let params = WordsParams { op: op as u32, ..WordsParams::default() };
+            layer(OpKind::Words, Activation::NONE, &params)
+        };
+        let scatter = |op: ScatterOp| {
+            let params = ScatterParams { entries: 1, op: op as u32 };
+            layer(OpKind::Scatter, Activation::NONE, &params)
+        };
+        let order = |integers: u32| {
+            let params = OrderParams { integers, ..OrderParams::default() };
+            layer(OpKind::Order, Activation::NONE, &params)
+        };
+        let fold = |op: FoldOp| {
+            let params = FoldParams { op: op as u32, ..FoldParams::default() };
+            layer(OpKind::Fold, Activation::NONE, &params)
+        };
+        let plain = |kind| layer(kind, Activation::NONE, &());
+        let cases = [
+            (plain(OpKind::Binary), &[([Float, Float, Float], Float)][..]),
+            (plain(OpKind::Gather), &[([Word; INPUTS], Float)]),
+            (plain(OpKind::Lookup), &[([Word; INPUTS], Float)]),
+            (plain(OpKind::Suppress), &[([Float; INPUTS], Word)]),
+            (plain(OpKind::Copy), &[([Float; INPUTS], Float), ([Word; INPUTS], Word)]),
+            (plain(OpKind::Take), &[([Float, Word, Float], Float), ([Word; INPUTS], Word)]),
+            (layer(OpKind::Take, Activation::RELU, &()), &[([Float, Word, Float], Float)]),
+            (plain(OpKind::Where), &[([Word, Float, Float], Float), ([Word; INPUTS], Word)]),
+            (scatter(ScatterOp::Replace), &[([Float, Word, Float], Float), ([Word; INPUTS], Word)]),
+            (scatter(ScatterOp::Add), &[([Float, Word, Float], Float)]),
+            (words(WordOp::Add), &[([Word; INPUTS], Word)]),
+            (words(WordOp::LessFloats), &[([Float; INPUTS], Word)]),
+            (words(WordOp::Cut), &[([Float; INPUTS], Word)]),
+            (words(WordOp::Float), &[([Word; INPUTS], Float)]),
+            (order(0), &[([Float; INPUTS], Word)]),
+            (order(1), &[([Word; INPUTS], Word)]),
+            (fold(FoldOp::ArgMax), &[([Float; INPUTS], Word)]),
+            (fold(FoldOp::Sum), &[([Word; INPUTS], Word)]),
+        ];
+        for (mut layer, right) in cases {
+            let kind = OpKind::from_code(layer.kind).unwrap();
+            layer.inputs = core::array::from_fn(|slot| match slot < kind.inputs() {
+                true => slot as u32,
+                false => NONE,
+            });
+            for bits in 0..16 {
+                let element = |slot: usize| if bits >> slot & 1 == 1 { Word } else { Float };
+                let (inputs, output) = (core::array::from_fn(element), element(INPUTS));
+                let fits = right.iter().any(|(wanted, made)| {
+                    (0..kind.inputs()).all(|slot| inputs[slot] == wanted[slot]) && output == *made
+                });
+                let found = validate_elements(&layer, inputs, output);
+                assert_eq!(found.is_ok(), fits, "{layer:?} {inputs:?} {output:?}: {found:?}");
+            }
+        }
+    }
+}

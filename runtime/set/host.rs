@@ -1,0 +1,76 @@
+//! What a set asks its program for, and tells it.
+
+use super::error::JobError;
+use crate::executor::Ports;
+use crate::tasks::Finished;
+
+/// The program's side of a set.
+pub trait Host {
+    /// A job of the task is about to compute: its inputs are to be written.
+    fn inputs(&mut self, task: usize, ports: &mut dyn Ports);
+
+    /// A job has ended: its outputs are there until this returns.
+    fn outputs(&mut self, job: &Finished, ports: &mut dyn Ports);
+
+    /// The task's job was given up. The next one tries again.
+    fn failed(&mut self, task: usize, error: JobError) {
+        let _ = (task, error);
+    }
+
+    /// Something began or ended, at a time of the set's clock: for traces.
+    fn event(&mut self, event: SetEvent, now_ns: u64) {
+        let _ = (event, now_ns);
+    }
+}
+
+/// What began or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetEvent {
+    /// A job of the task is released.
+    Released {
+        /// The task.
+        task: usize,
+    },
+    /// A step of the task's job begins.
+    StepBegins {
+        /// The task.
+        task: usize,
+    },
+    /// It has ended.
+    StepEnds {
+        /// The task.
+        task: usize,
+    },
+    /// A chunk begins to come into memory.
+    ChunkBegins {
+        /// The task.
+        task: usize,
+        /// Which of its chunks.
+        chunk: u32,
+    },
+    /// It is there, or has failed.
+    ChunkEnds {
+        /// The task.
+        task: usize,
+        /// Which of its chunks.
+        chunk: u32,
+    },
+    /// A chunk leaves memory.
+    ChunkLeaves {
+        /// The task.
+        task: usize,
+        /// Which of its chunks.
+        chunk: u32,
+    },
+    /// Budgets have changed: the task's job, which was in the middle of an inference, starts over.
+    StartsOver {
+        /// The task.
+        task: usize,
+    },
+    /// The task's job has ended.
+    Ended {
+        /// The task.
+        task: usize,
+    },
+}

@@ -1,0 +1,316 @@
+//! A set at work: what the scheduler says is done, one thing after the other.
+
+use super::counts::Counts;
+use super::error::JobError;
+use super::host::{Host, SetEvent};
+use super::state::State;
+use crate::arena::ArenaError;
+use crate::device::Device;
+use crate::executor::{ChunkError, Network, Networks, Progress};
+use crate::tasks::{Action, Chunk, ReleaseError, Task};
+
+/// A set whose networks are at work.
+pub struct Running<'r, 'a, const N: usize> {
+    pub(super) state: &'r mut State<'a, N>,
+    pub(super) networks: &'r mut dyn Networks,
+    pub(super) device: &'r dyn Device,
+    pub(super) clock: &'r dyn Fn() -> u64,
+    pub(super) host: &'r mut dyn Host,
+    /// The chunk in flight, and when it began.
+    pub(super) loading: Option<(Chunk, u64)>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Activity {
+    /// A step of this task's job.
+    Step {
+        /// The task.
+        task: usize,
+    },
+    /// No step: a chunk came into memory, or failed to.
+    Chunk {
+        /// The task.
+        task: usize,
+    },
+    /// Nothing: all that may go on waits for the chunk in flight.
+    Loading,
+    /// Nothing: no job is unfinished, or none of those that are can go on.
+    Idle,
+}
+
+impl<const N: usize> Running<'_, '_, N> {
+    /// A job of the task has arrived. One that is lost because its predecessor has not ended counts as a miss.
+    pub fn release(&mut self, task: usize, now_ns: u64) -> Result<(), ReleaseError> {
+        let status = self.state.tasks.get_mut(task).ok_or(ReleaseError::Unknown)?;
+        if status.stopped {
+            return Err(ReleaseError::Stopped);
+        }
+        let result = self.state.scheduler.release(task, now_ns);
+        match result {
+            Ok(()) => self.host.event(SetEvent::Released { task }, now_ns),
+            Err(ReleaseError::Unfinished) => status.counts.misses += 1,
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Does what comes next: at most one step of one network. What is read goes on meanwhile.
+    ///
+    /// From storage without a queue, a call reads one piece of a chunk.
+    pub fn step(&mut self) -> Activity {
+        self.look(false);
+        loop {
+            let now_ns = (self.clock)();
+            match self.state.scheduler.next(now_ns) {
+                Action::Step { task } => {
+                    self.load_beside(now_ns);
+                    self.compute(task, now_ns);
+                    self.look(false);
+                    return Activity::Step { task };
+                }
+                Action::Load { chunk, evict } => {
+                    self.load(chunk, evict, now_ns);
+                    if let Some(task) = self.look(false) {
+                        return Activity::Chunk { task };
+                    }
+                }
+                Action::Wait => {
+                    return match self.look(false) {
+                        Some(task) => Activity::Chunk { task },
+                        None if self.loading.is_some() => Activity::Loading,
+                        None => Activity::Idle,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Before a step computes: begins the chunk that comes meanwhile.
+    fn load_beside(&mut self, now_ns: u64) {
+        while let Action::Load { chunk, evict } = self.state.scheduler.next(now_ns) {
+            self.load(chunk, evict, now_ns);
+        }
+    }
+
+    /// Works until that time, or until nothing is left to do. Waits for chunks by asking over and over.
+    pub fn run_until(&mut self, until_ns: u64) -> Activity {
+        loop {
+            match self.step() {
+                Activity::Idle => return Activity::Idle,
+                activity if (self.clock)() >= until_ns => return activity,
+                Activity::Loading => core::hint::spin_loop(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the chunk in flight, if there is one.
+    pub fn wait(&mut self) {
+        self.look(true);
+    }
+
+    /// Gives up the task's job, and releases none until it is [started](Self::start). What of it is in memory stays
+    /// until others need the room.
+    pub fn stop(&mut self, task: usize) {
+        if let Some(status) = self.state.tasks.get_mut(task) {
+            status.stopped = true;
+            self.give_up(task, JobError::Stopped);
+        }
+    }
+
+    /// Jobs of the task are released again.
+    pub fn start(&mut self, task: usize) {
+        if let Some(status) = self.state.tasks.get_mut(task) {
+            status.stopped = false;
+        }
+    }
+
+    /// Counts of a task; zeros if there is no such task.
+    pub fn counts(&self, task: usize) -> Counts {
+        self.state.tasks.get(task).map_or(Counts::default(), |status| status.counts)
+    }
+
+    /// A task as the scheduler sees it now; none if there is no such task.
+    pub fn task(&self, task: usize) -> Option<&Task> {
+        self.state.scheduler.task(task)
+    }
+
+    /// Chunks of a task that are in memory.
+    pub fn present(&self, task: usize) -> u32 {
+        self.state.scheduler.present(task)
+    }
+
+    /// The deadline of the task's unfinished job.
+    pub fn deadline_ns(&self, task: usize) -> Option<u64> {
+        self.state.scheduler.deadline_ns(task)
+    }
+
+    /// One step of a job, with the program's part before the first and after the last.
+    fn compute(&mut self, task: usize, start_ns: u64) {
+        let Self { state, networks, host, .. } = self;
+        let Some((network, status)) = networks.network(task).zip(state.tasks.get_mut(task)) else {
+            return;
+        };
+        host.event(SetEvent::StepBegins { task }, start_ns);
+        if !status.computing {
+            if let Some(ports) = network.ports() {
+                host.inputs(task, ports);
+            }
+            (status.computing, status.computed_ns) = (true, 0);
+        }
+        let result = network.step(self.device);
+        let now_ns = (self.clock)();
+        let host = &mut self.host;
+        host.event(SetEvent::StepEnds { task }, now_ns);
+        let took_ns = now_ns.saturating_sub(start_ns);
+        status.computed_ns = status.computed_ns.saturating_add(took_ns);
+        let Some(told) = state.scheduler.task(task).copied() else { return };
+        status.counts.step_overruns += u64::from(took_ns > told.step_ns);
+        let progress = match result {
+            Ok(progress) => progress,
+            Err(error) => return self.give_up(task, JobError::Infer(error)),
+        };
+        let finished = state.scheduler.step_done(now_ns, progress == Progress::Finished);
+        if let Some(job) = finished {
+            status.computing = false;
+            status.counts.job(&job, status.computed_ns, &told);
+            host.event(SetEvent::Ended { task }, now_ns);
+            if let Some(ports) = network.ports() {
+                host.outputs(&job, ports);
+            }
+        }
+    }
+
+    /// Begins to bring a chunk into memory, in the place of another.
+    fn load(&mut self, chunk: Chunk, evict: Option<Chunk>, now_ns: u64) {
+        let (task, index) = (chunk.task, chunk.index);
+        let room = match evict {
+            Some(victim) => {
+                let left = self.network(victim.task).map(|network| network.leave(victim.index));
+                let event = SetEvent::ChunkLeaves { task: victim.task, chunk: victim.index };
+                self.host.event(event, now_ns);
+                left.unwrap_or(Ok(None))
+            }
+            None => Ok(self.state.pool.take()),
+        };
+        self.host.event(SetEvent::ChunkBegins { task, chunk: index }, now_ns);
+        // Without a slot the books of the scheduler and the pool disagree, which an earlier error of the system explains.
+        let begun = match room {
+            Ok(Some(slot)) => {
+                let begun = self.network(task).map(|network| network.begin_chunk(index, slot));
+                let begun = begun.unwrap_or(Ok(false));
+                if begun != Ok(true) {
+                    self.state.pool.give(slot);
+                }
+                begun.map(|_| ())
+            }
+            Ok(None) => Err(ChunkError::Arena(ArenaError::NoSlot)),
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(()) => self.loading = Some((chunk, now_ns)),
+            Err(error) => self.lose(chunk, error, now_ns),
+        }
+    }
+
+    /// Looks whether the chunk in flight is there, or waits for it. Returns its task if it has ended.
+    fn look(&mut self, wait: bool) -> Option<usize> {
+        let (chunk, began_ns) = self.loading?;
+        let task = chunk.task;
+        let result = self.network(task)?.poll_chunk(wait)?;
+        self.loading = None;
+        let now_ns = (self.clock)();
+        // What room takes is not told.
+        let told = self.state.scheduler.task(task).filter(|told| chunk.index < told.weights());
+        let told_ns = told.map_or(u64::MAX, |told| told.chunk_ns);
+        match result {
+            Ok(()) => {
+                self.state.scheduler.chunk_done();
+                self.host.event(SetEvent::ChunkEnds { task, chunk: chunk.index }, now_ns);
+                if let Some(status) = self.state.tasks.get_mut(task) {
+                    let late = now_ns.saturating_sub(began_ns) > told_ns;
+                    status.counts.chunk_overruns += u64::from(late);
+                    status.counts.chunks += 1;
+                }
+            }
+            Err(error) => self.lose(chunk, error, now_ns),
+        }
+        Some(task)
+    }
+
+    /// A chunk did not come into memory. Its job is given up, if there is one.
+    fn lose(&mut self, chunk: Chunk, error: ChunkError, now_ns: u64) {
+        let Chunk { task, index } = chunk;
+        self.host.event(SetEvent::ChunkEnds { task, chunk: index }, now_ns);
+        let left = self.network(task).map(|network| network.leave(index));
+        if let Some(Ok(Some(slot))) = left {
+            self.state.pool.give(slot);
+        }
+        self.state.scheduler.chunk_lost();
+        self.give_up(task, JobError::Chunk { chunk: index, error });
+    }
+
+    /// Gives up a task's job, if it has one that is unfinished.
+    fn give_up(&mut self, task: usize, error: JobError) {
+        if !self.drop_job(task) {
+            return;
+        }
+        if let Some(status) = self.state.tasks.get_mut(task) {
+            status.counts.failed += 1;
+        }
+        self.host.failed(task, error);
+    }
+
+    fn drop_job(&mut self, task: usize) -> bool {
+        if let Some(network) = self.network(task) {
+            network.abandon();
+        }
+        if let Some(status) = self.state.tasks.get_mut(task) {
+            status.computing = false;
+        }
+        self.state.scheduler.abandon(task)
+    }
+
+    /// Waits for the chunk in flight, and takes it out of memory.
+    pub(super) fn drop_chunk(&mut self) {
+        if let Some((Chunk { task, index }, _)) = self.loading.take() {
+            let left = self.network(task).map(|network| network.leave(index));
+            if let Some(Ok(Some(slot))) = left {
+                self.state.pool.give(slot);
+            }
+            self.state.scheduler.chunk_lost();
+        }
+    }
+
+    fn network(&mut self, task: usize) -> Option<&mut dyn Network> {
+        self.networks.network(task)
+    }
+
+    /// Before the scope is left: gives up all jobs.
+    pub(super) fn leave(&mut self) {
+        for task in 0..self.state.tasks.len() {
+            self.give_up(task, JobError::Stopped);
+        }
+    }
+}
+
+impl<const N: usize> Drop for Running<'_, '_, N> {
+    /// What was in flight is not any more, whatever the way out of the scope.
+    fn drop(&mut self) {
+        for task in 0..self.state.tasks.len() {
+            self.drop_job(task);
+        }
+        self.drop_chunk();
+    }
+}
+
+impl<const N: usize> core::fmt::Debug for Running<'_, '_, N> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Running")
+            .field("state", &self.state)
+            .field("loading", &self.loading)
+            .finish()
+    }
+}
