@@ -8,7 +8,8 @@ eyelet=${EYELET_HOST:-target/release/eyelet}
 data=tests/data/digits
 mkdir -p target/c
 work=$(mktemp -d target/c/test.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+outside=$(mktemp -d)
+trap 'rm -rf "$work" "$outside"' EXIT
 
 # Arrays behind their headers: all images, the first, and the digits.
 tail -c +129 $data/images.npy >"$work/images.f32"
@@ -40,6 +41,10 @@ PYTHON
 plan() { "$eyelet" plan $data/digits.onnx --exact --budget 96KiB 1MiB --threads 2 "$@" >/dev/null; }
 plan -o "$work/host.pack" --json
 plan -o "$work/arm.pack" --json --board raspberry-pi-4
+# A plan that reads while it computes, and a larger one.
+slow() { "$eyelet" plan $data/digits.onnx --exact --budget 64KiB 1MiB --threads 2 "$@" >/dev/null; }
+slow -o "$work/host-slow.pack" --json
+slow -o "$work/arm-slow.pack" --json --board raspberry-pi-4
 digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
 expected=$("$eyelet" run "$work/host.pack" --io buffered --json | digest)
 "$eyelet" run "$work/host.pack" --io buffered --input "$work/image.npy" --output "$work/expected" --json >/dev/null
@@ -90,6 +95,14 @@ check() { # kind pack "ways to read" [emulator]
             "$(($(field peak_rss_bytes) - $(field arena_bytes) <= 1280 << 10))" 1
     fi
     same "$kind: digits" "$("$@" "$work/$kind/digits" "$pack" "$work/images.f32")" "$labels"
+    local set=("$@" "$work/$kind/two_networks" "$pack" "${pack%.pack}-slow.pack" 65536)
+    "${set[@]}" >"$work/set" || true
+    cat "$work/set"
+    # Four rounds, those of the faults, and one after each change of budgets.
+    same "$kind: two networks: the urgent one" "$(grep -c "task 0: 10 jobs, 1 misses, 0 failed, .* digest $expected" "$work/set")" 1
+    same "$kind: two networks: the slow one" "$(grep -c "task 1: 8 jobs, 0 misses, 1 failed, .* digest $expected" "$work/set")" 1
+    same "$kind: two networks: reads while steps compute" "$(grep -c 'card: [0-9]* bytes read, [1-9][0-9]* of them' "$work/set")" 1
+    same "$kind: two networks: the card" "$(grep -c 'task 1 failed: .*system error 5' "$work/set")" 1
     if "${run[@]}" --io buffered --budget 4096 2>"$work/error"; then
         same "$kind: run --budget 4096" "success" "an error"
     fi
@@ -99,6 +112,35 @@ check() { # kind pack "ways to read" [emulator]
     fi
 }
 
+# A program outside of this folder finds the library by CMake and by pkg-config, after the prefix was moved.
+installed() {
+    local prefix
+    tools/c.sh install "$outside/first" gnu
+    mv "$outside/first" "$outside/prefix"
+    prefix=$outside/prefix
+    cp examples/c/digits.c "$outside/"
+    cat >"$outside/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.16)
+project(outside C)
+find_package(eyelet 0.1 REQUIRED)
+add_executable(digits digits.c)
+target_link_libraries(digits PRIVATE eyelet::eyelet)
+CMAKE
+    cmake -S "$outside" -B "$outside/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" &&
+        cmake --build "$outside/build" >>"$work/cmake.log" || cat "$work/cmake.log"
+    same "cmake: digits" "$("$outside/build/digits" "$work/host.pack" "$work/images.f32")" "$labels"
+    sed -i 's/eyelet 0.1/eyelet 0.2/' "$outside/CMakeLists.txt"
+    if cmake -S "$outside" -B "$outside/other" -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" 2>&1; then
+        same "cmake: another version" "success" "an error"
+    fi
+    same "cmake: the error" "$(grep -o 'version: 0.1.0' "$work/cmake.log")" "version: 0.1.0"
+    local config=(env "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" pkg-config)
+    # The flags are several words.
+    cc "$outside/digits.c" $("${config[@]}" --cflags --libs eyelet) -o "$outside/digits"
+    same "pkg-config: digits" "$("$outside/digits" "$work/host.pack" "$work/images.f32")" "$labels"
+}
+
+installed
 check musl host "direct buffered mapped"
 check gnu host "direct buffered mapped"
 check sanitized host "direct buffered mapped"

@@ -410,6 +410,9 @@ def signals():
     for operator in ["HannWindow", "HammingWindow", "BlackmanWindow"]:
         for periodic in [0, 1]:
             yield Case(operator, [np.array(9)], tolerance=1e-5, periodic=periodic)
+    for bands, length, rate, low, high in [(8, 16, 8192, 0, 4096), (20, 256, 16000, 60, 7600), (5, 7, 100, 10, 30)]:
+        edges = [np.array(edge, np.float32) for edge in (low, high)]
+        yield Case("MelWeightMatrix", [np.array(bands), np.array(length), np.array(rate), *edges], tolerance=1e-5)
     for corners in [0, 1]:
         yield Case("AffineGrid", [rng.standard_normal((2, 2, 3)).astype(np.float32), np.array([2, 1, 3, 4])], opset=20,
                    tolerance=1e-4, align_corners=corners)

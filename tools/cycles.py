@@ -7,9 +7,9 @@ A module depends on its neighbour where a file of it, or below it, names a path 
 `use crate::b::Thing` or `super::b::thing()`. A name that the common parent re-exports counts as its origin. A parent and
 its children may use each other. Tests are left out.
 
-Prints every cycle of the modules at a crate's root, and fails where one remains without the dependencies in KNOWN. Those
-are to be removed: none may be added. Of the modules further inside it counts those that are in a cycle, and fails where
-they are more than INNER; --inner prints their cycles, too, --edges all dependencies.
+Prints every cycle of the modules at a crate's root, and fails where there is one. Of the modules further inside it counts
+those that are in a cycle, and fails where they are more than INNER; --inner prints their cycles, too, --edges all
+dependencies.
 """
 import argparse
 import json
@@ -22,15 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Dependencies (from, to) that close a cycle at the root of a crate. The list only becomes shorter.
-KNOWN = [
-    ("lines", "overlap"),
-    ("meeting", "overlap"),
-    ("slice", "slide"),
-]
-
 # Modules further inside that are in a cycle. The number only becomes smaller.
-INNER = 34
+INNER = 30
 
 
 def crates():
@@ -218,18 +211,16 @@ def circles(edges):
     return sorted(map(sorted, found))
 
 
-def show(name, circle, edges, known=()):
+def show(name, circle, edges):
     """Prints a cycle, and where its dependencies are."""
     print(f"{name}: a cycle of {', '.join(circle)}")
     for edge in sorted(edge for edge in edges if set(edge) <= set(circle)):
         where = edges[edge]
-        listed = ", known" if edge in known else ""
-        print(f"    {edge[0]} -> {edge[1]}: {len(where)} uses{listed}, as in {', '.join(where[:3])}")
+        print(f"    {edge[0]} -> {edge[1]}: {len(where)} uses, as in {', '.join(where[:3])}")
 
 
 def check(name, crate, options):
-    """Prints the cycles of a crate. Returns the known dependencies that are part of one, the modules further inside that
-    are in one, and what is wrong."""
+    """Prints the cycles of a crate. Returns the modules further inside that are in one, and what is wrong."""
     edges = crate.edges()
     if options.edges:
         for (start, end), where in sorted(edges.items()):
@@ -237,17 +228,11 @@ def check(name, crate, options):
     every = circles(edges)
     outer = [circle for circle in every if "::" not in circle[0]]
     inner = [circle for circle in every if "::" in circle[0]]
-    for circle in outer:
-        show(name, circle, edges, KNOWN)
-    if options.inner:
-        for circle in inner:
-            show(name, circle, edges)
+    for circle in outer + (inner if options.inner else []):
+        show(name, circle, edges)
     count = sum(map(len, inner))
     print(f"{name}: {len(crate.modules)} modules, {sum(map(len, outer))} in cycles at the root, {count} further inside")
-    needed = {edge for edge in KNOWN if edge in edges and any(set(edge) <= set(circle) for circle in outer)}
-    left = circles({edge: where for edge, where in edges.items() if edge not in KNOWN})
-    wrong = [f"{name}: there is a new cycle: {', '.join(circle)}" for circle in left if "::" not in circle[0]]
-    return needed, count, wrong
+    return count, [f"{name}: there is a cycle: {', '.join(circle)}" for circle in outer]
 
 
 def main():
@@ -255,15 +240,11 @@ def main():
     parser.add_argument("--inner", action="store_true", help="prints the cycles further inside, too")
     parser.add_argument("--edges", action="store_true", help="prints every dependency of neighbours")
     options = parser.parse_args()
-    needed, inner, wrong = set(), 0, []
+    inner, wrong = 0, []
     for name, root in crates().items():
-        its_needed, its_inner, its_wrong = check(name, Crate(root), options)
-        needed |= its_needed
+        its_inner, its_wrong = check(name, Crate(root), options)
         inner += its_inner
         wrong += its_wrong
-    for edge in KNOWN:
-        if edge not in needed:
-            print(f"{edge[0]} -> {edge[1]} closes no cycle any more: take it off KNOWN")
     if inner < INNER:
         print(f"{inner} modules further inside are in cycles: let INNER be that")
     if inner > INNER:

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?usage: tools/fuzz.sh SECONDS [TARGET...]}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(alloc darknet import open)
+[ ${#targets[@]} -gt 0 ] || targets=(alloc darknet import open set)
 
 command -v "${CXX:-g++}" >/dev/null || tools/apt.sh g++
 host=$(rustc -vV | sed -n 's/^host: //p')

@@ -29,8 +29,8 @@ run() { # target, flags, tests
 }
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What is interpreted in seconds: no files, no thousands of rounds. The executor's tests open, prove and run a pack.
-executor=(executor::tests)
-small=(matrix arena::memory device::tests device::handoff::tests::put device::threads::tests::a_panic
+executor=(executor::tests set::tests)
+small=(matrix arena::memory arena::chunked device::tests device::handoff::tests::put device::threads::tests::a_panic
     device::threads::tests::both storage::memory storage::in_flight storage::faulty
     executor::residents::tests::{in_order,loads_are,neighbours,a_circle})
 run "$host" "" "${small[@]}" "${executor[@]}"

@@ -19,12 +19,14 @@ cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-0}
 export CARGO_PROFILE_RELEASE_DEBUG=${CARGO_PROFILE_RELEASE_DEBUG:-0}
+# Tests plan for named boards: nothing of them measures this machine.
+export EYELET_CALIBRATE=no
 GPU_FEATURES=(--features eyelet-planner/cuda)
 
 # Sections of one lane run one after the other, next to those of the other lane. The lanes build in different folders:
 # Cargo lets one build at a time into a folder.
 FIRST_LANE=(
-    "lints        format, clippy and rustdoc without a warning, no cycle among modules"
+    "lints        format, clippy and rustdoc without a warning, no cycle among modules; compiles for 64-bit ARM Linux"
     "host         all tests of the library and the planner; GPU kernels on a driver that runs them on the processor"
     "gpu          GPU kernels by the compilers of every board; the driver as it is linked into firmware"
     "boards       plans and runs with this machine described as other boards"
@@ -33,8 +35,8 @@ FIRST_LANE=(
 )
 SECOND_LANE=(
     "bits32       32-bit x86: operators, arena, pack and executor"
-    "bare         bare metal without an allocator; 32-bit ARM Linux compiles"
-    "images       firmware images of boards, booted in QEMU: the host's outputs bit for bit"
+    "bare         bare metal without an allocator; 32-bit ARM Linux compiles; the oldest Rust"
+    "images       firmware images of boards, booted in QEMU: the host's outputs bit for bit; crates of one's own"
     "miri         undefined behaviour: tests in Miri, where a nightly toolchain has it"
     "arm          64-bit ARM Linux under emulation: unit tests, kernel loops, the host's outputs bit for bit"
     "c            programs in C, for this machine and for ARM under emulation"
@@ -43,6 +45,9 @@ SECOND_LANE=(
 LONG=(
     "fuzz         arbitrary models, packs and allocation problems, by libFuzzer, a minute each"
     "largest      memory and limits of the largest networks"
+    "packages     crates as they are published, the Debian package, static commands"
+    "wheel        the wheel for Python, in a fresh environment"
+    "pages        the commands of docs/pytorch.md, under emulation"
 )
 
 # What Debian calls the tools of a section.
@@ -51,9 +56,10 @@ packages() {
         host) echo g++ chromium ;;
         bits32) echo gcc-multilib ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static llvm-19 ;;
-        bare) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        lints | bare) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         images) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm ;;
-        c) echo musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
+        c) echo musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static cmake pkg-config ;;
+        packages | pages) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
     esac
 }
 
@@ -75,10 +81,11 @@ fake_driver() {
 section_lints() {
     cargo fmt --all --check
     local manifest
-    for manifest in fuzz tests/firmware c boards/support $(tools/board.sh --list | sed 's|^|boards/|; s| .*||'); do
+    for manifest in fuzz tests/firmware c examples/cortex-m boards/support $(tools/board.sh --list | sed 's|^|boards/|; s| .*||'); do
         with_locked_versions $manifest
         cargo fmt --manifest-path $manifest/Cargo.toml --check
     done
+    cargo fmt --manifest-path python/Cargo.toml --check
     tools/cycles.py
     gpu_compiler
     cargo clippy --workspace --all-targets "${GPU_FEATURES[@]}" -- -D warnings
@@ -86,6 +93,16 @@ section_lints() {
     cargo clippy --workspace -- -D warnings
     cargo clippy -p eyelet --no-default-features -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps "${GPU_FEATURES[@]}"
+    # Firmware: what images share, and the images.
+    cargo clippy --manifest-path boards/support/Cargo.toml --target-dir target --all-targets -- -D warnings
+    if rustup target add aarch64-unknown-none armv7a-none-eabi thumbv8m.main-none-eabihf >/dev/null 2>&1; then
+        CROSS_TARGET_DIR=target tools/board.sh --lint
+    else
+        echo "no standard library for the targets of images: these are not linted"
+    fi
+    # 64-bit ARM Linux, by the build scripts and macros of this machine that are built already.
+    EYELET_CUDA_ARCHS=87 CROSS_TARGET_DIR=target tools/cross.sh linux check -p eyelet-planner --features cuda
+    EYELET_CUDA_ARCHS=87 CROSS_TARGET_DIR=target tools/cross.sh linux check -p eyelet --features cuda-linked
     # Without libFuzzer itself, which wants a C++ compiler.
     cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --no-default-features -- -D warnings
 }
@@ -104,6 +121,7 @@ section_host() {
     local driver
     driver=$(fake_driver)
     LD_LIBRARY_PATH=$driver cargo test --workspace "${GPU_FEATURES[@]}"
+    EYELET_HOST=$(host_command) tests/examples.sh
     # A command without GPUs, which says so.
     if long; then cargo test -p eyelet-planner --test gpu -- cli::; fi
 }
@@ -112,7 +130,7 @@ section_boards() {
     local board
     for board in host-avx512 portable; do # the section `host` has run with host-avx2
         if [ $board = portable ] || grep -qw avx512f /proc/cpuinfo; then
-            EYELET_HOST_BOARD=$board cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test budgets
+            EYELET_HOST_BOARD=$board cargo test --workspace "${GPU_FEATURES[@]}" --test budgets
         fi
     done
 }
@@ -132,6 +150,21 @@ section_bare() {
     CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
         tools/cross.sh bare build --manifest-path tests/firmware/Cargo.toml
     tools/cross.sh linux32 check -p eyelet
+    oldest_rust
+}
+
+# The version of Rust that `Cargo.toml` asks for builds the library; with --all, everything.
+oldest_rust() {
+    local version
+    version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    if ! rustup run "$version" rustc --version 2>/dev/null &&
+        ! timeout 300 rustup toolchain install "$version" --profile minimal >/dev/null 2>&1; then
+        echo "Rust $version could not be installed: not tested"
+        return
+    fi
+    local what=(-p eyelet)
+    if long; then what=(--workspace); fi
+    CARGO_TARGET_DIR=target/oldest-rust rustup run "$version" cargo check "${what[@]}"
 }
 
 section_images() {
@@ -141,6 +174,7 @@ section_images() {
     host=$(host_command)
     boards=$(tools/board.sh --list)
     while read -r board _; do EYELET_HOST=$host tools/board.sh "$board"; done <<<"$boards"
+    EYELET_HOST=$host tests/outside.sh
 }
 
 section_miri() { tools/miri.sh ${all:+--all}; }
@@ -156,15 +190,16 @@ section_bits32() {
 }
 
 section_arm() {
-    tools/cross.sh linux test -p eyelet
+    # The order of events in task sets is the same on every processor: the section `host` tries all.
+    tools/cross.sh linux test -p eyelet -- --skip set::every_order
     local cpu
     for cpu in cortex-a53 cortex-a72; do
         QEMU_CPU=$cpu tools/cross.sh linux test -p eyelet --lib -- kernels::table::midr
     done
+    # A system with pages of 16 KiB: arenas, reads past the page cache, and packs, which have pages of 4 KiB.
+    QEMU_PAGESIZE=16384 tools/cross.sh linux test -p eyelet --lib -- \
+        arena::map arena::fixed storage::direct storage::buffered executor::tests
     tools/arm_gate.py
-    gpu_compiler
-    EYELET_CUDA_ARCHS=87 tools/cross.sh linux check -p eyelet-planner --features cuda
-    EYELET_CUDA_ARCHS=87 tools/cross.sh linux check -p eyelet --features cuda-linked
     tools/c.sh arm
     EYELET_HOST=$(host_command) tests/arm.sh ${all:+--all}
 }
@@ -206,13 +241,30 @@ section_onnxruntime() {
 section_fuzz() { tools/fuzz.sh 60; }
 
 section_largest() {
-    cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test command -- --ignored --nocapture
+    cargo test --workspace "${GPU_FEATURES[@]}" --test command -- --ignored --nocapture
+}
+
+section_packages() {
+    # Builds each crate from what would be published.
+    cargo publish --workspace --dry-run --allow-dirty
+    EYELET_COMMAND=$(host_command) tests/packages.sh
+}
+
+section_wheel() {
+    cargo clippy --quiet --locked --manifest-path python/Cargo.toml --target-dir target/wheel/build -- -D warnings
+    EYELET_COMMAND=$(host_command) tests/wheel.sh
+}
+
+section_pages() {
+    tools/cross.sh musl build --quiet -p eyelet-planner --bin eyelet
+    EYELET_HOST=$(host_command) EYELET_ARM=target/cross/aarch64-unknown-linux-musl/debug/eyelet tests/pytorch.sh
 }
 
 # The command of this machine, as the section `host` builds it.
 host_command() {
     gpu_compiler >&2
-    cargo build --quiet -p eyelet-planner --bin eyelet "${GPU_FEATURES[@]}" >&2
+    # Of the whole workspace and with its examples: other features of dependencies would have all built again.
+    cargo build --quiet --workspace --bin eyelet --examples "${GPU_FEATURES[@]}" >&2
     echo target/debug/eyelet
 }
 
