@@ -311,7 +311,7 @@ fn budgets_change_while_it_runs() {
     }
     let text = run(folder.path(), &args).text();
     assert!(text.contains("4 budgets") && text.contains("96 KiB"), "{text}");
-    assert!(text.contains("inferences of the old plan go on"), "{text}");
+    assert!(text.contains("of the old plan go on"), "{text}");
     run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
     run(folder.path(), &["--budgets", "1MiB", "--speed"]).misused(&["--speed"]);
     run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);

@@ -453,9 +453,10 @@ impl fmt::Display for Report {
         write!(f, "\n{table}")?;
         writeln!(
             f,
-            "\nA change executes (all but reads: tables, their proof, moves) and reads. Before it a thread takes the pages\n\
-             of a larger budget from the system, while inferences of the old plan go on. After it the pages that a\n\
-             smaller one leaves are given back. kept, moved, read: resident weights."
+            "\nA change executes (all but reads: tables, their proof, moves) and reads. Before\n\
+             it a thread takes the pages of a larger budget from the system, while inferences\n\
+             of the old plan go on. After it the pages that a smaller one leaves are given\n\
+             back. kept, moved, read: resident weights."
         )
     }
 }
