@@ -143,6 +143,7 @@ impl Args {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    Files::default().reads("the set", [&args.set]).writes("--trace", &args.trace).check()?;
     // One file is unpacked, and is there as long as it is served.
     let unpacked = is_set_file(&args.set).then(|| Unpacked::of(&args.set)).transpose()?;
     let set = unpacked.as_ref().map_or(args.set.as_path(), Unpacked::path);

@@ -2,6 +2,7 @@
 
 use super::{changed, name_outputs};
 use crate::common::command::{Done, eyelet_in, packed};
+use crate::tasks::networks;
 use eyelet_planner::board::Board;
 use eyelet_planner::import::onnx::StringStringEntryProto;
 use eyelet_planner::npy;
@@ -228,4 +229,17 @@ fn what_a_task_set_names() {
     for pack in ["out/set.toml", "out/model.pack", "out/pack.pack"] {
         refused(folder.path(), &["serve", "out", "--trace", pack], &[pack]);
     }
+}
+
+/// A set in one file is the packs that it is served from.
+#[test]
+fn the_timeline_does_not_replace_the_set() {
+    let folder = packed();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    networks(folder.path(), "320KiB", "1s");
+    let schedule = ["schedule", "set.toml", "-o", "set.pack", "--jobs", "10"];
+    eyelet_in(folder.path(), &schedule).text();
+    let serve = ["serve", "set.pack", "--anyway", "--jobs", "1", "--trace", "OUT"];
+    onto_all(folder.path(), &["set.pack"], &serve, "");
+    refused(folder.path(), &["serve", "set.pack", "--trace", "set.pack"], &["--trace", "the set"]);
 }
