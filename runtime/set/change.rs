@@ -188,7 +188,7 @@ impl<const N: usize> Running<'_, '_, N> {
         let now_ns = (self.clock)();
         if let Some((Chunk { task, index: chunk }, _)) = self.loading {
             self.drop_chunk();
-            self.host.event(SetEvent::ChunkEnds { task, chunk }, now_ns);
+            self.host.event(SetEvent::ChunkFails { task, chunk }, now_ns);
         }
         for (task, before) in before.iter().enumerate().take(self.state.tasks.len()) {
             let Some(network) = self.networks.network(task) else { continue };

@@ -49,8 +49,15 @@ pub enum SetEvent {
         /// Which of its chunks.
         chunk: u32,
     },
-    /// It is there, or has failed.
+    /// It is there.
     ChunkEnds {
+        /// The task.
+        task: usize,
+        /// Which of its chunks.
+        chunk: u32,
+    },
+    /// It does not come: the read has failed, or budgets have changed meanwhile.
+    ChunkFails {
         /// The task.
         task: usize,
         /// Which of its chunks.
@@ -65,6 +72,11 @@ pub enum SetEvent {
     },
     /// Budgets have changed: the task's job, which was in the middle of an inference, starts over.
     StartsOver {
+        /// The task.
+        task: usize,
+    },
+    /// The task's job is given up: [`Host::failed`] says why.
+    GivenUp {
         /// The task.
         task: usize,
     },

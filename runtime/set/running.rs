@@ -243,7 +243,7 @@ impl<const N: usize> Running<'_, '_, N> {
     /// A chunk did not come into memory. Its job is given up, if there is one.
     fn lose(&mut self, chunk: Chunk, error: ChunkError, now_ns: u64) {
         let Chunk { task, index } = chunk;
-        self.host.event(SetEvent::ChunkEnds { task, chunk: index }, now_ns);
+        self.host.event(SetEvent::ChunkFails { task, chunk: index }, now_ns);
         let left = self.network(task).map(|network| network.leave(index));
         if let Some(Ok(Some(slot))) = left {
             self.state.pool.give(slot);
@@ -260,6 +260,7 @@ impl<const N: usize> Running<'_, '_, N> {
         if let Some(status) = self.state.tasks.get_mut(task) {
             status.counts.failed += 1;
         }
+        self.host.event(SetEvent::GivenUp { task }, (self.clock)());
         self.host.failed(task, error);
     }
 

@@ -108,10 +108,11 @@ impl Host for Program {
             SetEvent::StepEnds { task } => (2, task),
             SetEvent::Ended { task } => (3, task),
             SetEvent::StartsOver { task } => (4, task),
-            // Networks of these sets have no chunks.
-            SetEvent::ChunkBegins { .. }
-            | SetEvent::ChunkEnds { .. }
-            | SetEvent::ChunkLeaves { .. } => return,
+            SetEvent::GivenUp { task } => (5, task),
+            SetEvent::ChunkBegins { task, .. } => (6, task),
+            SetEvent::ChunkEnds { task, .. } => (7, task),
+            SetEvent::ChunkFails { task, .. } => (8, task),
+            SetEvent::ChunkLeaves { task, .. } => (9, task),
         };
         // SAFETY: likewise.
         unsafe { call(self.0.context, code, task as u32, now_ns) };

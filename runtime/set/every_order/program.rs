@@ -97,7 +97,7 @@ impl Host for &Program {
             SetEvent::ChunkBegins { task, chunk } => {
                 assert_eq!(self.coming.replace(Some((task, chunk))), None, "two at a time");
             }
-            SetEvent::ChunkEnds { task, chunk } => {
+            SetEvent::ChunkEnds { task, chunk } | SetEvent::ChunkFails { task, chunk } => {
                 assert_eq!(self.coming.take(), Some((task, chunk)), "this one did not begin");
             }
             _ => {}

@@ -135,7 +135,7 @@ impl Host for Jobs<'_> {
             SetEvent::Released { task } => self.step[task] = 0,
             SetEvent::StepBegins { task } => self.dawdle(task),
             SetEvent::ChunkBegins { .. } => self.chunks.began_ns = now_ns,
-            SetEvent::ChunkEnds { .. } => {
+            SetEvent::ChunkEnds { .. } | SetEvent::ChunkFails { .. } => {
                 let took_ns = now_ns.saturating_sub(self.chunks.began_ns);
                 self.chunks.worst_ns = took_ns.max(self.chunks.worst_ns);
             }

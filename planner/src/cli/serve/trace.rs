@@ -83,16 +83,29 @@ impl<'a> Timeline<'a> {
                     self.slice(name.to_owned(), "job", track(task), (begin, ns), args);
                 }
             }
+            SetEvent::GivenUp { task } => {
+                if let Some(begin) = self.released[task].take() {
+                    let name = "job given up".to_owned();
+                    self.slice(name, "job", track(task), (begin, ns), Value::Null);
+                }
+            }
             SetEvent::ChunkBegins { .. } => self.chunk = Some(ns),
             SetEvent::ChunkEnds { task, chunk } => {
-                if let Some(begin) = self.chunk.take() {
-                    let name = self.names[task].clone();
-                    self.slice(name, "chunk", LOADER, (begin, ns), json!({ "chunk": chunk }));
-                }
+                self.read(self.names[task].clone(), chunk, ns);
                 self.count(task, ns, 1);
+            }
+            SetEvent::ChunkFails { task, chunk } => {
+                self.read(format!("{}: failed", self.names[task]), chunk, ns);
             }
             SetEvent::ChunkLeaves { task, .. } => self.count(task, ns, -1),
             _ => {}
+        }
+    }
+
+    /// The loader is done with a chunk.
+    fn read(&mut self, name: String, chunk: u32, ns: u64) {
+        if let Some(begin) = self.chunk.take() {
+            self.slice(name, "chunk", LOADER, (begin, ns), json!({ "chunk": chunk }));
         }
     }
 
@@ -153,5 +166,23 @@ mod tests {
             (&1.into(), &0.into())
         );
         assert_eq!(counters[1]["ts"], 70.0);
+    }
+
+    #[test]
+    fn a_chunk_that_fails_is_not_counted_and_ends_its_job() {
+        let names = ["a".to_owned()];
+        let mut timeline = Timeline::new(&names, &[100_000]);
+        let events = [
+            (1_000_000, SetEvent::Released { task: 0 }),
+            (1_001_000, SetEvent::ChunkBegins { task: 0, chunk: 3 }),
+            (1_021_000, SetEvent::ChunkFails { task: 0, chunk: 3 }),
+            (1_022_000, SetEvent::GivenUp { task: 0 }),
+        ];
+        events.into_iter().for_each(|(ns, event)| timeline.add(ns, event));
+        let (others, slices) = timeline.finish();
+        let found: Vec<_> =
+            slices.iter().map(|slice| (&*slice.name, slice.tid, slice.dur)).collect();
+        assert_eq!(found, [("job given up", TASKS, 22.0), ("a: failed", LOADER, 20.0)]);
+        assert!(others.iter().all(|event| event["ph"] != "C"));
     }
 }
