@@ -352,7 +352,17 @@ uint64_t eyelet_set_bytes(const eyelet_task *tasks, uint32_t count, uint32_t thr
 int32_t eyelet_set_open(eyelet_set **set, const eyelet_task *tasks, uint32_t count, void *arena, uint64_t bytes,
                         const eyelet_set_options *options, eyelet_error *error);
 
-/* Arena and sources are the caller's again. NULL is nothing. Does nothing while the set is at work. */
+/*
+ * On Linux: opens the set of a file that `eyelet schedule -o FILE.pack` has written, with the memory, the chunks, the levels and the times
+ * that were scheduled. The set takes the networks' memory from the system, all of it at once: chunks of weights come and go in it. The
+ * caller's memory, which starts on a page, holds the record alone; eyelet_set_file_bytes says how much, 0 on an error. The file is opened
+ * once for each task. A file of more than EYELET_SET_TASKS tasks is refused.
+ */
+uint64_t eyelet_set_file_bytes(const eyelet_source *file, eyelet_error *error);
+int32_t eyelet_set_open_file(eyelet_set **set, const eyelet_source *file, void *memory, uint64_t bytes, const eyelet_set_options *options,
+                             eyelet_error *error);
+
+/* Memory and sources are the caller's again. NULL is nothing. Does nothing while the set is at work. */
 void eyelet_set_close(eyelet_set *set);
 
 /* A job that has ended. */
@@ -362,8 +372,19 @@ typedef struct eyelet_job {
     uint64_t response_ns;
 } eyelet_job;
 
-/* What begins or ends. */
-enum { EYELET_RELEASED = 0, EYELET_STEP_BEGINS = 1, EYELET_STEP_ENDS = 2, EYELET_ENDED = 3, EYELET_STARTS_OVER = 4 };
+/* What begins or ends. Chunks are those of a set from one file. */
+enum {
+    EYELET_RELEASED = 0,
+    EYELET_STEP_BEGINS = 1,
+    EYELET_STEP_ENDS = 2,
+    EYELET_ENDED = 3,
+    EYELET_STARTS_OVER = 4,
+    EYELET_GIVEN_UP = 5,
+    EYELET_CHUNK_BEGINS = 6,
+    EYELET_CHUNK_ENDS = 7,
+    EYELET_CHUNK_FAILS = 8,
+    EYELET_CHUNK_LEAVES = 9
+};
 
 /*
  * The program's functions, which the set calls on the caller's thread. Each may be NULL. They must return, and must not use the set:
@@ -427,6 +448,13 @@ typedef struct eyelet_counts {
     uint64_t worst_response_ns;
 } eyelet_counts;
 int32_t eyelet_set_counts(eyelet_set *set, uint32_t task, eyelet_counts *counts, eyelet_error *error);
+
+/* How many tasks there are, and the times of one. */
+uint32_t eyelet_set_tasks(const eyelet_set *set);
+int32_t eyelet_set_timing(eyelet_set *set, uint32_t task, eyelet_timing *timing, eyelet_error *error);
+
+/* The name of a task of a file: so many bytes of UTF-8, not terminated. NULL where there is none. */
+const char *eyelet_set_name(const eyelet_set *set, uint32_t task, uint64_t *bytes);
 
 /* Linux: the system's clock, which a set goes by where it has no other; else 0. */
 uint64_t eyelet_now(void);

@@ -45,6 +45,27 @@ plan -o "$work/arm.pack" --json --board raspberry-pi-4
 slow() { "$eyelet" plan $data/digits.onnx --exact --budget 64KiB 1MiB --threads 2 "$@" >/dev/null; }
 slow -o "$work/host-slow.pack" --json
 slow -o "$work/arm-slow.pack" --json --board raspberry-pi-4
+# A set in one file, in a memory that is smaller than its networks: chunks of weights come and go.
+scheduled() { # name [board]
+    "$eyelet" plan $data/digits.onnx --exact --budget 1MiB --threads 1 -o "$work/$1-whole.pack" "${@:2}" >/dev/null
+    cat >"$work/$1.toml" <<TOML
+memory = "140KiB"
+chunks = ["4KiB"]
+[storage]
+read = "200MB/s"
+[[task]]
+name = "fast"
+period = "40ms"
+pack = "$1-whole.pack"
+[[task]]
+name = "slow"
+period = "60ms"
+pack = "$1-whole.pack"
+TOML
+    "$eyelet" schedule "$work/$1.toml" -o "$work/$1-set.pack" | grep -o '[1-9][0-9.]* chunks read a job'
+}
+scheduled host
+scheduled arm --board raspberry-pi-4
 digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
 expected=$("$eyelet" run "$work/host.pack" --io buffered --json | digest)
 "$eyelet" run "$work/host.pack" --io buffered --input "$work/image.npy" --output "$work/expected" --json >/dev/null
@@ -62,7 +83,7 @@ same() { # what found expected
     fi
 }
 check() { # kind pack "ways to read" [emulator]
-    local kind=$1 pack="$work/$2.pack" ways=$3 threads io more
+    local kind=$1 pack="$work/$2.pack" ways=$3 threads io more task
     shift 3
     tools/c.sh "$kind" "$work/$kind"
     local run=("$@" "$work/$kind/run" "$pack")
@@ -103,6 +124,16 @@ check() { # kind pack "ways to read" [emulator]
     same "$kind: two networks: the slow one" "$(grep -c "task 1: 8 jobs, 0 misses, 1 failed, .* digest $expected" "$work/set")" 1
     same "$kind: two networks: reads while steps compute" "$(grep -c 'card: [0-9]* bytes read, [1-9][0-9]* of them' "$work/set")" 1
     same "$kind: two networks: the card" "$(grep -c 'task 1 failed: .*system error 5' "$work/set")" 1
+    local set_file=("$@" "$work/$kind/set_file")
+    "${set_file[@]}" "${pack%.pack}-set.pack" 5 >"$work/set" || true
+    cat "$work/set"
+    for task in fast slow; do
+        same "$kind: a set's file: $task" "$(grep -c "^$task: [0-5] jobs, [0-5] misses, 0 failed, digest $expected" "$work/set")" 1
+    done
+    if "${set_file[@]}" "$pack" 1 2>"$work/error"; then
+        same "$kind: a pack that is no set" "success" "an error"
+    fi
+    same "$kind: the error" "$(grep -o 'the file is no set' "$work/error")" "the file is no set"
     if "${run[@]}" --io buffered --budget 4096 2>"$work/error"; then
         same "$kind: run --budget 4096" "success" "an error"
     fi

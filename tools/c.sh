@@ -71,7 +71,7 @@ cp Cargo.lock c/Cargo.lock
 cargo build --quiet --release --manifest-path c/Cargo.toml --target-dir target/c --target "$target"
 mkdir -p "$folder"
 cp -f "target/c/$target/release/libeyelet.a" "$folder/"
-for program in run digits two_networks; do
+for program in run digits two_networks set_file; do
     "${compiler[@]}" -std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude \
         "examples/c/$program.c" "$folder/libeyelet.a" "${options[@]}" -pthread -Wl,--gc-sections \
         -o "$folder/$program"

@@ -1,6 +1,5 @@
 //! Which plan of a pack a model is opened with, and with how many threads.
 
-use super::source::Opened;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::{threads::available_cores, workers::MAX_THREADS};
 use crate::executor::{OpenError, Room, entry_for, header};
@@ -9,7 +8,7 @@ use crate::storage::{Storage, TWO_PAGES, aligned_page};
 
 /// How many threads a model of a shape would be opened with, and the pack's header.
 pub(super) fn choose(
-    storage: &mut Opened,
+    storage: &mut impl Storage,
     shape: u32,
     arena: u64,
     threads: u32,
@@ -22,7 +21,7 @@ pub(super) fn choose(
 
 /// Bytes of arena of the plan of a shape that a model would be opened with.
 pub(super) fn plan_bytes(
-    storage: &mut Opened,
+    storage: &mut impl Storage,
     shape: u32,
     arena: u64,
     threads: u32,
@@ -35,7 +34,7 @@ pub(super) fn plan_bytes(
 
 /// Bytes of arena for the plans that models would be opened with, of every shape that has one.
 pub(super) fn arena_bytes(
-    storage: &mut Opened,
+    storage: &mut impl Storage,
     arena: u64,
     threads: u32,
 ) -> Result<u64, OpenError> {
@@ -58,7 +57,7 @@ pub(super) fn arena_bytes(
 
 /// Reads the first page of a pack, and checks its header.
 fn first_page<'r>(
-    storage: &mut Opened,
+    storage: &mut impl Storage,
     room: &'r mut [u8; TWO_PAGES],
 ) -> Result<(&'r [u8], Header), OpenError> {
     let size = storage.len()?;

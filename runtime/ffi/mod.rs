@@ -37,9 +37,12 @@ pub use set::{
     Counts, Functions, Job, Ports, Set, SetOptions, TaskOf, Timing, eyelet_now, eyelet_ports_input,
     eyelet_ports_input_info, eyelet_ports_input_words, eyelet_ports_output,
     eyelet_ports_output_info, eyelet_ports_output_words, eyelet_set_bytes, eyelet_set_change,
-    eyelet_set_close, eyelet_set_counts, eyelet_set_open, eyelet_set_release, eyelet_set_run,
-    eyelet_set_run_until, eyelet_set_start, eyelet_set_step, eyelet_set_stop,
+    eyelet_set_close, eyelet_set_counts, eyelet_set_name, eyelet_set_open, eyelet_set_release,
+    eyelet_set_run, eyelet_set_run_until, eyelet_set_start, eyelet_set_step, eyelet_set_stop,
+    eyelet_set_tasks, eyelet_set_timing,
 };
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use set::{eyelet_set_file_bytes, eyelet_set_open_file};
 pub use source::{Finish, Kind, Poll, Read, Source, Start};
 
 /// A reference to what a caller's pointer points to, if there is one.

@@ -13,13 +13,19 @@
 //! scope's body as a function. Whatever works in between finds the scope by the record, and is
 //! refused outside of one, and from within a function that the set itself calls.
 
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod file;
 mod host;
 mod open;
 mod ports;
 mod records;
+mod refused;
 mod run;
 mod status;
+mod tasks;
 
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use file::{eyelet_set_file_bytes, eyelet_set_open_file};
 pub use host::{Functions, Job};
 pub use open::{Set, eyelet_set_bytes, eyelet_set_close, eyelet_set_open};
 pub use ports::{
@@ -28,9 +34,11 @@ pub use ports::{
 };
 pub use records::{SetOptions, TaskOf, Timing};
 pub use run::{
-    Counts, eyelet_now, eyelet_set_change, eyelet_set_counts, eyelet_set_release, eyelet_set_run,
-    eyelet_set_run_until, eyelet_set_start, eyelet_set_step, eyelet_set_stop,
+    eyelet_now, eyelet_set_change, eyelet_set_release, eyelet_set_run, eyelet_set_run_until,
+    eyelet_set_start, eyelet_set_step, eyelet_set_stop,
 };
+
+pub use tasks::{Counts, eyelet_set_counts, eyelet_set_name, eyelet_set_tasks, eyelet_set_timing};
 
 /// The records as a C compiler lays them out where pointers have 64 bits.
 #[cfg(target_pointer_width = "64")]

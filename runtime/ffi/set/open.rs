@@ -2,20 +2,21 @@
 
 use super::super::choose::choose;
 use super::super::computer::{Engine, cores};
-use super::super::error::{Error, Failure, Kind as _, Status, argument};
+use super::super::error::{Error, Status, argument};
 use super::super::given;
 use super::super::open::part;
 use super::super::refused::Refused;
 use super::super::source::Opened;
-use super::records::{SetOptions, TaskOf};
-use crate::executor::{self, ChunkedInstance, Instance, OpenError, STEP_WORK};
+use super::records::{SetOptions, TASKS, TaskOf};
+use super::refused::{Room, SetRefused};
+use crate::executor::{ChunkedInstance, Instance, OpenError};
 use crate::pack::PAGE;
-use crate::set::{Member, Policy, Pool, TaskSet, TaskSetError};
+use crate::set::{Member, Policy, Pool, Task, TaskSet};
+use crate::storage::{Part, Storage as _};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::{arena::SharedArena, set::SetFile};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-
-/// The most tasks of a set.
-pub(super) const TASKS: usize = 8;
 
 /// A set: opaque to C.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub struct Set {
     pub(super) tasks: MaybeUninit<Tasks>,
     pub(super) engine: Engine,
     slots: Slots,
+    /// Of a set that was opened from one file.
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    pub(super) of_file: Option<OfFile>,
     /// Bytes of arena that are each network's.
     pub(super) rooms: Rooms,
     /// The scope that the set is in, null outside of any.
@@ -31,23 +35,69 @@ pub struct Set {
     pub(super) busy: bool,
 }
 
-pub(super) type Tasks = TaskSet<'static, 'static, Opened, TASKS>;
+/// Memory that its networks share, and the table of the file.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[derive(Debug)]
+pub(super) struct OfFile {
+    pub(super) arena: SharedArena,
+    pub(super) table: SetFile<'static>,
+}
+
+/// Where a network's pack is: in a source of its own, or in a part of the set's file.
+pub(super) type Packed = Part<Opened>;
+pub(super) type Tasks = TaskSet<'static, 'static, Packed, TASKS>;
 pub(super) type Rooms = heapless::Vec<u64, TASKS>;
 pub(super) type Running = crate::set::Running<'static, 'static, TASKS>;
 
 /// A network and where its pack is.
 #[derive(Debug)]
-struct Slot {
+pub(super) struct Slot {
     network: MaybeUninit<ChunkedInstance<'static>>,
-    source: MaybeUninit<Opened>,
+    source: MaybeUninit<Packed>,
 }
 
 /// Those of a set, and how many of their parts have been written.
 #[derive(Debug)]
-struct Slots {
+pub(super) struct Slots {
     first: *mut Slot,
     sources: usize,
     networks: usize,
+}
+
+impl Slots {
+    /// None of them written yet.
+    pub(super) fn new(first: *mut Slot) -> Self {
+        Self { first, sources: 0, networks: 0 }
+    }
+
+    /// Writes the next source.
+    ///
+    /// # Safety
+    /// There is a slot for it.
+    pub(super) unsafe fn add_source(&mut self, source: Packed) {
+        // SAFETY: the caller's promise. The slots are this set's alone.
+        unsafe { part(&raw mut (*self.first.add(self.sources)).source).write(source) };
+        self.sources += 1;
+    }
+
+    /// The source that the next network is in.
+    ///
+    /// # Safety
+    /// Fewer networks than sources have been written.
+    pub(super) unsafe fn source(&mut self) -> &mut Packed {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *part(&raw mut (*self.first.add(self.networks)).source) }
+    }
+
+    /// Writes the next network.
+    ///
+    /// # Safety
+    /// There is a slot for it.
+    pub(super) unsafe fn add_network(&mut self, network: ChunkedInstance<'static>) {
+        // SAFETY: as of `add_source`.
+        unsafe { part(&raw mut (*self.first.add(self.networks)).network).write(network) };
+        self.networks += 1;
+    }
 }
 
 impl Drop for Slots {
@@ -59,49 +109,6 @@ impl Drop for Slots {
             }
             for k in 0..self.sources {
                 part(&raw mut (*self.first.add(k)).source).drop_in_place();
-            }
-        }
-    }
-}
-
-/// Why there is no set.
-enum SetRefused {
-    Argument(&'static str),
-    Task(usize, Refused),
-    Room(Room),
-    /// Something that all tasks share.
-    Shared(Refused),
-    Set(TaskSetError),
-}
-
-/// The arena is too small.
-struct Room {
-    arena: u64,
-    needed: u64,
-}
-
-impl core::fmt::Display for Room {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { arena, needed } = self;
-        write!(
-            f,
-            "the set needs {needed} bytes of arena, it has {arena}: give it more, or smaller budgets"
-        )
-    }
-}
-
-impl SetRefused {
-    /// # Safety
-    /// `error` is null, or valid for writes.
-    unsafe fn tell(self, error: *mut Error) -> i32 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::Argument(why) => argument(why).tell(error),
-                Self::Task(task, why) => why.tell_of(task, error),
-                Self::Room(why) => Failure { status: Status::Arena, why }.tell(error),
-                Self::Shared(why) => why.tell(error),
-                Self::Set(why) => why.failure().tell(error),
             }
         }
     }
@@ -122,7 +129,7 @@ unsafe fn listed<'t>(tasks: *const TaskOf, count: u32) -> Result<&'t [TaskOf], &
 }
 
 /// Bytes of the record and the slots, with what aligning them may cost.
-fn record(tasks: usize) -> u64 {
+pub(super) fn record(tasks: usize) -> u64 {
     let aligned = align_of::<Set>() + align_of::<Slot>();
     (size_of::<Set>() + tasks * size_of::<Slot>() + aligned) as u64
 }
@@ -192,8 +199,6 @@ pub unsafe extern "C" fn eyelet_set_open(
     options: *const SetOptions,
     error: *mut Error,
 ) -> i32 {
-    const DEFAULT: SetOptions =
-        SetOptions { threads: 0, no_verify: 0, depth: 0, cores: core::ptr::null(), step_work: 0 };
     // SAFETY: the caller's promises.
     unsafe {
         if set.is_null() {
@@ -204,7 +209,7 @@ pub unsafe extern "C" fn eyelet_set_open(
             Err(why) => Err(SetRefused::Argument(why)),
             Ok(_) if arena.is_null() => Err(SetRefused::Argument("the arena is missing")),
             Ok(listed) => {
-                let options = given(options).unwrap_or(&DEFAULT);
+                let options = given(options).unwrap_or(&SetOptions::DEFAULT);
                 let opened = open(listed, arena.cast(), bytes, options);
                 opened.map_err(|refused| match refused {
                     // Of all tasks, wherever the arena ended.
@@ -240,30 +245,77 @@ unsafe fn open(
     if !address.is_multiple_of(PAGE as usize) {
         return Err(SetRefused::Shared(OpenError::Arena { address }.into()));
     }
-    let record = record(tasks.len()) as usize;
-    let Some(at) = whole.checked_sub(record) else {
-        let (arena, needed) = (bytes, record as u64);
-        return Err(SetRefused::Room(Room { arena, needed }));
-    };
-    let at = at & !(align_of::<Set>() - 1);
-    let slots = (at + size_of::<Set>()).next_multiple_of(align_of::<Slot>());
-    // SAFETY: the record and its slots are inside of the caller's memory, as `record` counts them.
-    // They are ours until `eyelet_set_close`, and nothing else refers to them.
-    let (set, first) = unsafe { (arena.add(at).cast::<Set>(), arena.add(slots).cast::<Slot>()) };
-    let mut slots = Slots { first, sources: 0, networks: 0 };
+    // SAFETY: the caller's memory, from here on the set's.
+    let (set, mut slots, at) = unsafe { placed(arena, whole, tasks.len())? };
     // SAFETY: the caller's promises, and those above.
     unsafe {
         let threads = sources(&mut slots, tasks, options.threads)?;
         let rooms = networks(&mut slots, tasks, (arena, at), threads, options)?;
+        let task = |k: usize, network: &ChunkedInstance<'_>| tasks[k].timing.task().of(network);
+        let scheduled = Scheduled { policy: Policy::Steps, task: &task, pool: Pool::none() };
+        assemble(set, slots, rooms, threads, options, scheduled)?;
+        #[cfg(all(feature = "linux", target_os = "linux"))]
+        (&raw mut (*set).of_file).write(None);
+    }
+    Ok(set)
+}
+
+/// Places of a set and its slots at the end of `whole` bytes of memory, and where the record begins.
+///
+/// # Safety
+/// The memory is there, and nobody else's until the set is closed.
+pub(super) unsafe fn placed(
+    memory: *mut u8,
+    whole: usize,
+    tasks: usize,
+) -> Result<(*mut Set, Slots, usize), SetRefused> {
+    let record = record(tasks) as usize;
+    let Some(at) = whole.checked_sub(record) else {
+        let (arena, needed) = (whole as u64, record as u64);
+        return Err(SetRefused::Room(Room { arena, needed }));
+    };
+    let at = at & !(align_of::<Set>() - 1);
+    let slots = (at + size_of::<Set>()).next_multiple_of(align_of::<Slot>());
+    // SAFETY: the record and its slots are inside of the memory, as `record` counts them.
+    let (set, first) = unsafe { (memory.add(at).cast::<Set>(), memory.add(slots).cast::<Slot>()) };
+    Ok((set, Slots::new(first), at))
+}
+
+/// What the scheduler goes by.
+pub(super) struct Scheduled<'f> {
+    pub(super) policy: Policy,
+    /// A task, by its number and its network.
+    pub(super) task: &'f dyn Fn(usize, &ChunkedInstance<'_>) -> Task,
+    /// Memory of chunks that come and go.
+    pub(super) pool: Pool<'static>,
+}
+
+/// Writes the record of a set whose networks are all open: its tasks, its threads, and all else but
+/// `of_file`.
+///
+/// # Safety
+/// Place and slots are of [`placed`], the slots of all tasks are written, and what the networks borrow
+/// stays where it is until the set is closed.
+pub(super) unsafe fn assemble(
+    set: *mut Set,
+    slots: Slots,
+    rooms: Rooms,
+    threads: u32,
+    options: &SetOptions,
+    scheduled: Scheduled<'_>,
+) -> Result<(), SetRefused> {
+    // SAFETY: the caller's promises.
+    unsafe {
         let cores = cores(options.cores, options.threads).map_err(SetRefused::Shared)?;
-        let members = (0..tasks.len()).map(|k| {
-            let slot = first.add(k);
+        let members = (0..slots.networks).map(|k| {
+            let slot = slots.first.add(k);
             let network: &'static mut ChunkedInstance<'static> =
                 &mut *part(&raw mut (*slot).network);
-            let task = tasks[k].timing.task().of(network);
+            let task = (scheduled.task)(k, network);
             Member { task, network, storage: &mut *part(&raw mut (*slot).source) }
         });
-        let tasks = Tasks::new(Policy::Steps, members, Pool::none()).map_err(SetRefused::Set)?;
+        let tasks =
+            Tasks::new(scheduled.policy, members, scheduled.pool).map_err(SetRefused::Set)?;
         let engine = &raw mut (*set).engine;
         Engine::start(engine, threads, cores.as_deref()).map_err(SetRefused::Shared)?;
         part(&raw mut (*set).tasks).write(tasks);
@@ -272,7 +324,7 @@ unsafe fn open(
         (&raw mut (*set).working).write(core::ptr::null_mut());
         (&raw mut (*set).busy).write(false);
     }
-    Ok(set)
+    Ok(())
 }
 
 /// Opens the packs, and returns how many threads compute.
@@ -285,11 +337,13 @@ unsafe fn sources(slots: &mut Slots, tasks: &[TaskOf], threads: u32) -> Result<u
         // SAFETY: the caller's promise.
         let opened = unsafe { Opened::open(&task.pack) };
         let mut storage = opened.map_err(|why| SetRefused::Task(k, Refused::Source(why)))?;
+        let refused = |why: OpenError| SetRefused::Task(k, why.into());
         let chosen = choose(&mut storage, task.shape, task.budget(), threads);
-        least = least.min(chosen.map_err(|why| SetRefused::Task(k, why.into()))?.0);
-        // SAFETY: the slot is ours.
-        unsafe { part(&raw mut (*slots.first.add(k)).source).write(storage) };
-        slots.sources = k + 1;
+        least = least.min(chosen.map_err(refused)?.0);
+        let bytes = storage.len().map_err(|why| refused(why.into()))?;
+        let whole = Packed::new(storage, 0, bytes).map_err(|why| refused(why.into()))?;
+        // SAFETY: there is a slot for each task.
+        unsafe { slots.add_source(whole) };
     }
     Ok(least)
 }
@@ -306,14 +360,11 @@ unsafe fn networks(
     threads: u32,
     options: &SetOptions,
 ) -> Result<Rooms, SetRefused> {
-    let verify = options.no_verify == 0;
-    let depth = if options.depth == 0 { u32::MAX } else { options.depth };
-    let step_work = if options.step_work == 0 { STEP_WORK } else { options.step_work };
     let (mut end, mut rooms) = (0u64, Rooms::new());
     for (k, task) in tasks.iter().enumerate() {
         let refused = |why: OpenError| SetRefused::Task(k, why.into());
-        // SAFETY: the slot's source has been written, and nothing else refers to it.
-        let storage = unsafe { &mut *part(&raw mut (*slots.first.add(k)).source) };
+        // SAFETY: the slot's source has been written.
+        let storage = unsafe { slots.source() };
         let room = task.room(storage, threads).map_err(refused)?;
         let start = end as usize;
         end = end.saturating_add(room);
@@ -325,13 +376,11 @@ unsafe fn networks(
         // Whatever bytes it holds are bytes.
         let memory =
             unsafe { core::slice::from_raw_parts_mut(arena.add(start), end as usize - start) };
-        let (budget, shape) = (task.budget(), task.shape);
-        let opening = executor::Options { verify, threads, budget, shape, depth, step_work };
+        let opening = options.opening(threads, task.budget(), task.shape);
         let instance = Instance::open(storage, memory, opening).map_err(refused)?;
         let network = ChunkedInstance::whole(instance);
-        // SAFETY: the slot is ours.
-        unsafe { part(&raw mut (*slots.first.add(k)).network).write(network) };
-        slots.networks = k + 1;
+        // SAFETY: there is a slot for each task.
+        unsafe { slots.add_network(network) };
         // There are as many places as tasks.
         let _ = rooms.push(room);
     }
@@ -352,5 +401,7 @@ pub unsafe extern "C" fn eyelet_set_close(set: *mut Set) {
         part(&raw mut (*set).tasks).drop_in_place();
         Engine::end(&raw mut (*set).engine);
         (&raw mut (*set).slots).drop_in_place();
+        #[cfg(all(feature = "linux", target_os = "linux"))]
+        (&raw mut (*set).of_file).drop_in_place();
     }
 }

@@ -1,10 +1,14 @@
 //! What the caller says of a set: its tasks, their times, and how it is opened.
 
 use super::super::choose::plan_bytes;
-use super::super::source::{Opened, Source};
-use crate::executor::OpenError;
+use super::super::source::Source;
+use crate::executor::{self, OpenError, STEP_WORK};
 use crate::pack::PAGE;
+use crate::storage::Storage;
 use crate::tasks::Task;
+
+/// The most tasks of a set.
+pub(super) const TASKS: usize = 8;
 
 /// The times of a task.
 #[repr(C)]
@@ -56,6 +60,20 @@ pub struct SetOptions {
     pub step_work: u64,
 }
 
+impl SetOptions {
+    /// What most want.
+    pub(super) const DEFAULT: Self =
+        Self { threads: 0, no_verify: 0, depth: 0, cores: core::ptr::null(), step_work: 0 };
+
+    /// How a network of the set is opened.
+    pub(super) fn opening(&self, threads: u32, budget: u64, shape: u32) -> executor::Options {
+        let verify = self.no_verify == 0;
+        let depth = if self.depth == 0 { u32::MAX } else { self.depth };
+        let step_work = if self.step_work == 0 { STEP_WORK } else { self.step_work };
+        executor::Options { verify, threads, budget, shape, depth, step_work }
+    }
+}
+
 impl TaskOf {
     /// Bytes of arena that its first plan may have.
     pub(super) fn budget(&self) -> u64 {
@@ -64,7 +82,7 @@ impl TaskOf {
     }
 
     /// Bytes of arena for its network: whole pages.
-    pub(super) fn room(&self, storage: &mut Opened, threads: u32) -> Result<u64, OpenError> {
+    pub(super) fn room(&self, storage: &mut impl Storage, threads: u32) -> Result<u64, OpenError> {
         let needed = plan_bytes(storage, self.shape, self.budget(), threads)?;
         let pages = self.room.max(needed).checked_next_multiple_of(PAGE);
         pages.ok_or(OpenError::Budget { arena: self.room, smallest: needed })
@@ -72,6 +90,12 @@ impl TaskOf {
 }
 
 impl Timing {
+    /// The times of a task that the scheduler has.
+    pub(super) fn of(task: &Task) -> Self {
+        let Task { period_ns, deadline_ns, jitter_ns, compute_ns, step_ns, .. } = *task;
+        Self { period_ns, deadline_ns, jitter_ns, compute_ns, step_ns }
+    }
+
     /// The task as the scheduler sees it.
     pub(super) fn task(&self) -> Task {
         let Self { period_ns, deadline_ns, jitter_ns, compute_ns, step_ns } = *self;

@@ -2,37 +2,19 @@
 
 use super::super::computer::Engine;
 use super::super::error::{Error, Failure, Kind as _, Status, argument};
+use super::super::given;
 use super::super::open::part;
-use super::super::{give, given};
 use super::host::{Functions, Program};
-use super::open::{Rooms, Running, Set, TASKS, Tasks};
-use super::records::Timing;
+use super::open::{Rooms, Running, Set, Tasks};
+use super::records::{TASKS, Timing};
 use crate::set::{Activity, ChangeError};
 use core::ffi::c_void;
 use heapless::Vec;
 
-/// Counts of a task.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Jobs that ended.
-    pub jobs: u64,
-    /// Jobs that ended late, or were lost because their predecessor had not ended.
-    pub misses: u64,
-    /// Jobs that were given up.
-    pub failed: u64,
-    /// Jobs whose steps together took longer than the task says.
-    pub compute_overruns: u64,
-    /// Steps that took longer than the task says.
-    pub step_overruns: u64,
-    /// The longest time from a job's release to its end.
-    pub worst_response_ns: u64,
-}
-
 /// What is done in a scope.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, set: *mut Set);
 
-const NO_SET: &str = "the set is missing";
+pub(super) const NO_SET: &str = "the set is missing";
 const BUSY: &str = "the set is in the middle of a call: its functions must not use it";
 
 /// A failure by what the set is doing.
@@ -44,7 +26,11 @@ fn state(why: &'static str) -> Failure<&'static str> {
 ///
 /// # Safety
 /// As the header says of the functions that this serves.
-unsafe fn at_work(set: *mut Set, error: *mut Error, call: impl FnOnce(&mut Running) -> i32) -> i32 {
+pub(super) unsafe fn at_work(
+    set: *mut Set,
+    error: *mut Error,
+    call: impl FnOnce(&mut Running) -> i32,
+) -> i32 {
     // SAFETY: the caller's promises. What `working` points to is the scope's, which nobody uses but
     // for the length of a call here; only one such call is under way.
     unsafe {
@@ -200,7 +186,7 @@ pub unsafe extern "C" fn eyelet_set_start(set: *mut Set, task: u32, error: *mut 
     }
 }
 
-const NO_TASK: &str = "the set has no task of that number";
+pub(super) const NO_TASK: &str = "the set has no task of that number";
 
 /// Changes to each network's best plan within its budget, and to these times: all, or none.
 ///
@@ -255,52 +241,6 @@ fn change(running: &mut Running, budgets: &[u64], timings: &[Timing]) -> Result<
         }
     }
     running.change(budgets, &tasks)
-}
-
-/// Counts of a task, within a scope or outside.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn eyelet_set_counts(
-    set: *mut Set,
-    task: u32,
-    counts: *mut Counts,
-    error: *mut Error,
-) -> i32 {
-    // SAFETY: the caller's promises. Outside of a scope nothing else refers to the tasks.
-    unsafe {
-        if set.is_null() {
-            return argument(NO_SET).tell(error);
-        }
-        let (mut found, k) = (None, task as usize);
-        if (*set).working.is_null() && !(*set).busy {
-            let tasks: &Tasks = &*part(&raw mut (*set).tasks);
-            found = tasks.scheduler().task(k).map(|_| tasks.counts(k));
-        } else {
-            let look = |running: &mut Running| {
-                found = running.task(k).is_some().then(|| running.counts(k));
-                Status::Ok as i32
-            };
-            let status = at_work(set, error, look);
-            if status != Status::Ok as i32 {
-                return status;
-            }
-        }
-        let Some(found) = found else { return argument(NO_TASK).tell(error) };
-        give(
-            counts,
-            Counts {
-                jobs: found.jobs,
-                misses: found.misses,
-                failed: found.failed,
-                compute_overruns: found.compute_overruns,
-                step_overruns: found.step_overruns,
-                worst_response_ns: found.worst_response_ns,
-            },
-        );
-    }
-    Status::Ok as i32
 }
 
 /// The system's clock, which a set goes by where it is given none; 0 where there is no system.

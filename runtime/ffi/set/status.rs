@@ -4,6 +4,8 @@ use super::super::error::{Kind, Status};
 use crate::executor::ChunkError;
 use crate::set::{ChangeError, JobError, ReleaseError, TaskSetError};
 use crate::tasks::SetError;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::{executor::ChunkedError, set::SetFileError};
 
 impl Kind for SetError {
     fn status(&self) -> Status {
@@ -67,6 +69,29 @@ impl Kind for ChunkError {
             Self::Storage(error) => error.status(),
             Self::Checksum { .. } => Status::Pack,
             Self::Arena(error) => error.status(),
+        }
+    }
+}
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+impl Kind for ChunkedError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Open(error) => error.status(),
+            Self::Arena(error) => error.status(),
+            Self::Budget(error) => error.status(),
+            Self::Chunks { .. } | Self::Shares { .. } => Status::Argument,
+        }
+    }
+}
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+impl Kind for SetFileError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Storage(error) => error.status(),
+            Self::Memory { .. } => Status::Arena,
+            _ => Status::Pack,
         }
     }
 }
