@@ -68,7 +68,7 @@ pub fn calibrated(
     let measured = |name: &str| {
         let _progress = Progress::elapsed(output, "measuring this machine, once");
         let io = if is_on_disk(folder) { Io::Direct } else { Io::Buffered };
-        measure(name, kernels, threads, folder, io, Patience::SHORT)
+        measure(name, kernels, threads, folder, io, Patience::SHORT, &|_| ())
     };
     store.get(load_of_core(host.profile.threads), measured).map(Some)
 }

@@ -1,8 +1,9 @@
 //! Where reports go.
 
-use super::{Error, printable};
+use super::Error;
 use eyelet_planner::board::BoardError;
 use eyelet_planner::profile::ProfileError;
+use eyelet_profile::printable;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
@@ -29,16 +30,9 @@ impl Output {
 
     /// Prints a verb's report.
     pub fn report(self, report: &(impl Serialize + Display)) -> Result<(), Error> {
-        let mut stdout = std::io::stdout().lock();
-        let written = if self.json {
-            serde_json::to_writer(&mut stdout, report)
-                .map_err(std::io::Error::from)
-                .and_then(|()| writeln!(stdout))
-        } else {
-            printable::write(&mut stdout, report)
-        };
+        let printed = eyelet_profile::print(report, self.json);
         REPORTED.store(true, Ordering::Relaxed);
-        written.and_then(|()| stdout.flush()).map_err(Error::Print)
+        printed.map_err(Error::Print)
     }
 
     /// Prints an error, with `--json`: with all that stands between a model and a pack, or with the place where a task set, a
@@ -57,13 +51,7 @@ impl Output {
                 "reason": wrong.reason.to_string(),
             }),
             Error::Board(BoardError::File(wrong)) | Error::Profile(ProfileError::File(wrong)) => {
-                serde_json::json!({
-                    "error": error.to_string(),
-                    "file": wrong.file,
-                    "line": wrong.line,
-                    "key": wrong.key,
-                    "reason": wrong.reason,
-                })
+                eyelet_profile::fault(wrong)
             }
             _ => serde_json::json!({ "error": error.to_string() }),
         };
@@ -75,8 +63,7 @@ impl Output {
 
     /// Prints an object.
     pub fn object(self, object: &serde_json::Value) -> Result<(), Error> {
-        let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{object}").and_then(|()| stdout.flush()).map_err(Error::Print)
+        eyelet_profile::print_object(object).map_err(Error::Print)
     }
 
     /// Prints a line of a report that takes long to complete; nothing with `--json`.

@@ -3,7 +3,7 @@
 //! `-v` or EYELET_LOG=info says what the import read, what was fused, and which choice of algorithms the planner took and why; `-vv` or
 //! EYELET_LOG=debug says it of every layer and every choice. Otherwise nothing is said.
 
-use super::printable;
+use eyelet_profile::printable;
 use log::{LevelFilter, Log, Metadata, Record};
 use std::time::Instant;
 

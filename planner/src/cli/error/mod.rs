@@ -33,6 +33,7 @@ use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
 use eyelet_planner::write::WriteError;
 use eyelet_planner::zoo;
+use eyelet_profile::files;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -43,11 +44,8 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error(
-        "{what} {}: it is {other} ({}), which would be replaced; give another path",
-        path.display(), of.display()
-    )]
-    Replaces { what: &'static str, path: PathBuf, other: &'static str, of: PathBuf },
+    #[error(transparent)]
+    Files(#[from] files::Error),
     #[error("cannot print: {0}")]
     Print(io::Error),
 
@@ -80,13 +78,8 @@ pub enum Error {
     Usage(#[from] clap::Error),
     #[error(transparent)]
     Measure(#[from] MeasureError),
-    #[error(
-        "the board {board} needs kernels for {isa}, which this processor or build does not have; {}", match *isa {
-            "cuda" => "only processors are measured",
-            _ => "run `eyelet profile` on the board itself",
-        }
-    )]
-    NotHere { board: String, isa: &'static str },
+    #[error(transparent)]
+    Measuring(eyelet_profile::Error),
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error("shape {shape}: {source}")]
@@ -219,6 +212,16 @@ impl Error {
             }
             OpenError::NotAPack if is_set_file(&path) => Self::Set { path },
             source => Self::Pack { path, source },
+        }
+    }
+}
+
+impl From<eyelet_profile::Error> for Error {
+    fn from(error: eyelet_profile::Error) -> Self {
+        match error {
+            // Where a description is wrong is a part of the error as an object.
+            eyelet_profile::Error::Board(error) => Self::Board(error),
+            error => Self::Measuring(error),
         }
     }
 }

@@ -8,7 +8,6 @@ pub mod strategies;
 pub use pack::{forget, least, lower, pack, whole_budget};
 pub use recurrent::Forms;
 
-use super::boards::Boards;
 use super::budgets::{POINTS, Word};
 use super::error::{PlanningError, ShapesError};
 use super::model::Reading;
@@ -21,6 +20,7 @@ use eyelet_planner::graph::Graph;
 use eyelet_planner::open::open;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
+use eyelet_profile::boards::Boards;
 use eyelet_tasks::set::units::time_ns;
 use pack::{least_of_all, to_ms};
 use std::path::PathBuf;

@@ -12,14 +12,6 @@ pub fn status_bytes_of(process: u32, field: &str) -> Option<u64> {
     size_in(&std::fs::read_to_string(format!("/proc/{process}/status")).ok()?, field)
 }
 
-/// A line of `/proc/self/status` that is a mask: `SigIgn` (signals that are ignored, the first in the lowest bit). 0 where
-/// the kernel does not tell.
-pub fn status_mask(field: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
-}
-
 /// A line that is a size in KiB, of what the kernel says: its bytes.
 pub fn size_in(text: &str, field: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

@@ -6,7 +6,6 @@
 mod chart;
 mod swept;
 
-use super::boards::Boards;
 use super::budgets::Budgets;
 use super::model::Reading;
 use super::output::{Output, milliseconds};
@@ -22,6 +21,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Strategy};
+use eyelet_profile::boards::Boards;
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;

@@ -5,6 +5,8 @@
 //! time or so. A shared processor has two speeds, and whatever lay between them would be one for some layers and the other for the
 //! rest. The speed probe measures how fast it was altogether.
 
+use super::Patience;
+use super::done::Done;
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
@@ -13,13 +15,7 @@ use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
 use eyelet_model::network::Network;
-use std::time::{Duration, Instant};
-
-/// The least number of turns.
-const TURNS: usize = 3;
-
-/// Runs that are counted of a layer's turn on a device.
-const RUNS_A_TURN: usize = 4;
+use std::time::Instant;
 
 /// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
 /// as much as they hold next to none.
@@ -226,13 +222,14 @@ impl State {
     }
 }
 
-/// Measures layers in turns for some time: of each, what it takes on each of two devices, or `None` if these kernels cannot run
+/// Measures layers in turns as patiently as is said: of each, what it takes on each of two devices, or `None` if these kernels cannot run
 /// it.
 pub(super) fn measure(
     layers: &[(Network, State)],
     kernels: &Kernels,
     devices: [&dyn Device; 2],
-    time: Duration,
+    patience: Patience,
+    done: &Done<'_>,
 ) -> Vec<Option<[f64; 2]>> {
     let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
     let Some(mut weights) = Weights::new() else { return vec![None; layers.len()] };
@@ -243,11 +240,15 @@ pub(super) fn measure(
     let mut times = vec![[const { Vec::new() }; 2]; layers.len()];
     let begin = Instant::now();
     let mut turn = 0;
-    while turn < TURNS || begin.elapsed() < time {
-        for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
+    while turn < patience.turns || begin.elapsed() < patience.layers {
+        let each = benches.iter_mut().zip(layers).zip(&mut times);
+        for (index, ((bench, (_, state)), times)) in each.enumerate() {
             let Some(bench) = bench else { continue };
+            let turns = turn as f64 + index as f64 / layers.len() as f64;
+            let spent = begin.elapsed().as_secs_f64() / patience.layers.as_secs_f64();
+            done.set(spent.min(turns / patience.turns as f64));
             for (device, times) in devices.iter().zip(times) {
-                times.extend(bench.turn(*device, &mut weights, *state, RUNS_A_TURN));
+                times.extend(bench.turn(*device, &mut weights, *state, patience.runs));
             }
         }
         turn += 1;

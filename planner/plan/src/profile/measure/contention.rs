@@ -6,6 +6,7 @@
 //! here read much, some and little of it, as a network's do in turn.
 
 use super::bench::{Bench, State, Weights, median};
+use super::done::Done;
 use super::layers::{conv, winograd};
 use crate::cores::Cores;
 use crate::profile::Contention;
@@ -95,6 +96,7 @@ pub fn measure(
     file_bytes: u64,
     pairs: usize,
     cores: &Cores,
+    done: &Done<'_>,
 ) -> Result<Contention, StorageError> {
     let isa = kernels.isa();
     let networks = [
@@ -124,6 +126,7 @@ pub fn measure(
         });
         cores.compute();
         for pair in 0..pairs {
+            done.set(pair as f64 / pairs as f64);
             for case in &mut cases {
                 let room = ARENA_BYTES[usize::from(case.far)];
                 // Who comes first finds what others have left: both do, in turn.

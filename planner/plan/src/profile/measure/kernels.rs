@@ -6,7 +6,8 @@
 
 use super::bench::{State, lines, measure as times, median};
 use super::caches::shared_bytes;
-use super::{layers, speed_probe};
+use super::done::Done;
+use super::{Patience, layers, speed_probe};
 use crate::profile::Compute;
 use crate::profile::cost::Class;
 use crate::profile::cost::layer::shorter_ns;
@@ -247,11 +248,12 @@ pub fn measure(
     kernels: &Kernels,
     devices: [&dyn Device; 2],
     team: f64,
-    time: Duration,
+    patience: Patience,
+    done: &Done<'_>,
 ) -> (Compute, Vec<(f64, f64)>) {
     let mut layers = Layers::default();
     let groups = Groups::ask(&mut layers, kernels.isa());
-    let ns = times(&layers.0, kernels, devices, time);
+    let ns = times(&layers.0, kernels, devices, patience, done);
     let found = Measured { layers, groups, ns };
     let mut compute = found.rates(kernels, team);
     found.fit_rest(&mut compute);

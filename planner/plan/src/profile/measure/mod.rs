@@ -4,6 +4,7 @@
 mod bench;
 mod caches;
 mod contention;
+mod done;
 mod kernels;
 mod layers;
 pub mod speed_probe;
@@ -14,11 +15,13 @@ use super::delays::Delays;
 use super::{Profile, ProfileError};
 use crate::cores::Cores;
 use crate::source::Io;
-use eyelet::device::Inline;
+use done::Done;
 use eyelet::device::threads::{ThreadError, confine_current, cores as on_cores};
 use eyelet::device::workers::Pool;
+use eyelet::device::{Device, Inline};
 use eyelet::kernels::Kernels;
 use eyelet::storage::StorageError;
+use eyelet_model::leftovers::Scratch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -28,6 +31,9 @@ use thiserror::Error;
 pub struct Patience {
     /// For all layers on all devices.
     layers: Duration,
+    /// The least number of turns of all layers, and the runs of a turn that count.
+    turns: usize,
+    runs: usize,
     /// For reads of all sizes, and the least number of rounds of them.
     reads: Duration,
     rounds: usize,
@@ -41,6 +47,8 @@ impl Patience {
     /// Some twenty seconds: for a profile that is given to others.
     pub const LONG: Self = Self {
         layers: Duration::from_secs(7),
+        turns: 3,
+        runs: 4,
         reads: Duration::from_secs(8),
         rounds: 5,
         pairs: 22,
@@ -50,10 +58,24 @@ impl Patience {
     /// Some seconds: before the first plan on a machine.
     pub const SHORT: Self = Self {
         layers: Duration::from_millis(2500),
+        turns: 3,
+        runs: 4,
         reads: Duration::from_millis(1500),
         rounds: 3,
         pairs: 8,
         file_bytes: 128 << 20,
+    };
+
+    /// Everything once: to see that measuring works, on an emulator that is a hundred times as slow. The profile is valid,
+    /// and its numbers mean little.
+    pub const ONCE: Self = Self {
+        layers: Duration::ZERO,
+        turns: 1,
+        runs: 1,
+        reads: Duration::ZERO,
+        rounds: 1,
+        pairs: 1,
+        file_bytes: 32 << 20,
     };
 }
 
@@ -76,7 +98,8 @@ pub enum MeasureError {
     Profile(#[from] ProfileError),
 }
 
-/// Measures `kernels` on up to `threads` threads, and the storage that `folder` is on, read by `io`.
+/// Measures `kernels` on up to `threads` threads, and the storage that `folder` is on, read by `io`. Calls `progress` with
+/// the share that is done, 0 to 1.
 pub fn measure(
     name: &str,
     kernels: &'static Kernels,
@@ -84,8 +107,11 @@ pub fn measure(
     folder: &Path,
     io: Io,
     patience: Patience,
+    progress: &dyn Fn(f64),
 ) -> Result<Profile, MeasureError> {
     static POOL: Pool = Pool::new();
+    // A folder that cannot be written to is found out before the layers take their time.
+    Scratch::file(folder).map_err(|error| MeasureError::File { path: folder.to_owned(), error })?;
     let cores = unequal::find(Path::new(unequal::CORES));
     // Of two kinds of cores, threads have those that they have in a run.
     let own = cores.as_ref().and_then(|cores| {
@@ -100,12 +126,15 @@ pub fn measure(
     let before = on_cores::<MOST_CORES>();
     own.inspect(Cores::compute);
     let team = team.unwrap_or(threads.into());
-    let (compute, layers) = kernels::measure(kernels, [&Inline, &pool], team, patience.layers);
+    let done = Done::new(progress);
+    let devices: [&dyn Device; 2] = [&Inline, &pool];
+    let of_layers = done.of(done::LAYERS);
+    let (compute, layers) = kernels::measure(kernels, devices, team, patience, &of_layers);
     let _ = confine_current(&before);
     drop(pool);
     let latency_ns = compute.step_overhead_ns;
     let beside = (threads, cores.as_ref());
-    let storage = storage::measure(folder, io, latency_ns, kernels, beside, patience)?;
+    let storage = storage::measure(folder, io, latency_ns, kernels, beside, patience, &done)?;
     let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
@@ -135,13 +164,18 @@ pub fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// Takes seconds, so it is one test for all: the profile is valid, survives its file, and predicts.
     #[test]
     fn this_machine_has_a_profile() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let (kernels, patience) = (Kernels::best(), Patience::SHORT);
-        let profile = match measure("here", kernels, 2, folder.path(), Io::Direct, patience) {
+        let last = Cell::new(0.0);
+        let progress = |share| assert!(last.replace(share) <= share);
+        let folder_path = folder.path();
+        let measured = measure("here", kernels, 2, folder_path, Io::Direct, patience, &progress);
+        let profile = match measured {
             Ok(profile) => profile,
             // The folder's file system may have no direct I/O.
             Err(MeasureError::Storage { error: StorageError::NoDirectIo, .. }) => return,
@@ -157,8 +191,9 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let folder = Path::new("/no/such/folder");
-        let measured =
-            storage::measure(folder, Io::Direct, 0, Kernels::best(), (1, None), Patience::SHORT);
+        let (kernels, done) = (Kernels::best(), Done::new(&|_| ()));
+        let patience = Patience::SHORT;
+        let measured = storage::measure(folder, Io::Direct, 0, kernels, (1, None), patience, &done);
         let error = measured.unwrap_err().to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }

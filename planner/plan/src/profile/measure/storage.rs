@@ -1,6 +1,7 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::bench::usual;
+use super::done::{self, Done};
 use super::{MeasureError, Patience, contention};
 use crate::cores::Cores;
 use crate::profile::fit::terms;
@@ -53,6 +54,7 @@ pub fn measure(
     kernels: &Kernels,
     (threads, unequal): (u32, Option<&UnequalCores>),
     patience: Patience,
+    done: &Done<'_>,
 ) -> Result<Storage, MeasureError> {
     leftovers::sweep(folder);
     let in_folder = |error| MeasureError::File { path: folder.to_owned(), error };
@@ -62,7 +64,7 @@ pub fn measure(
     let storage = |error| MeasureError::Storage { path: path.clone(), error };
     // It is larger than what caches on the way hold.
     let file_bytes = patience.file_bytes;
-    fill(scratch.as_file_mut(), file_bytes).map_err(file)?;
+    fill(scratch.as_file_mut(), file_bytes, &done.of(done::FILE)).map_err(file)?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| file(std::io::Error::from(error)))?;
     let mut source = Source::open(&name, io).map_err(storage)?;
@@ -90,15 +92,18 @@ pub fn measure(
             [found.clone(), found]
         }
     };
-    let of = alone.read(|| rates(&mut source, memory, sizes, (depth, spin_ns), patience));
+    let of_reads = done.of(done::READS);
+    let of =
+        alone.read(|| rates(&mut source, memory, sizes, (depth, spin_ns), patience, &of_reads));
     let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
     let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together } = of.remove(0);
     drop(source);
-    let contention = contention::measure(kernels, &name, io, file_bytes, patience.pairs, &beside)
-        .map_err(storage)?;
-    let contention = Some(contention);
+    let of_both = done.of(done::CONTENTION);
+    let pairs = patience.pairs;
+    let contention = contention::measure(kernels, &name, io, file_bytes, pairs, &beside, &of_both);
+    let contention = Some(contention.map_err(storage)?);
     Ok(Storage {
         io,
         depth: depth as u32,
@@ -293,6 +298,7 @@ fn rates(
     sizes: &[u64],
     (depth, spin_ns): (usize, u64),
     patience: Patience,
+    done: &Done<'_>,
 ) -> Result<Vec<Rates>, StorageError> {
     let mut all: Vec<Turns> = sizes.iter().map(|bytes| Turns::new(*bytes, depth)).collect();
     let mut at = vec![[0; 2]; sizes.len()];
@@ -315,15 +321,19 @@ fn rates(
             (*from, *to) = (reader.from, reader.to);
         }
         rounds += 1;
+        let spent = begin.elapsed().as_secs_f64() / patience.reads.as_secs_f64();
+        done.set(spent.min(rounds as f64 / patience.rounds as f64));
     }
     Ok(all.into_iter().map(Turns::rates).collect())
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.
-fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
+fn fill(file: &mut File, bytes: u64, done: &Done<'_>) -> std::io::Result<()> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut block = vec![0u8; 1 << 20];
-    for _ in 0..bytes >> 20 {
+    let blocks = bytes >> 20;
+    for index in 0..blocks {
+        done.set(index as f64 / blocks as f64);
         for word in block.as_chunks_mut::<8>().0 {
             state ^= state << 13;
             state ^= state >> 7;

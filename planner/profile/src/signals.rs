@@ -1,7 +1,6 @@
 //! Signals that end the command: nothing half-made is left, and the exit status says which it was.
 
-use super::run::process;
-use eyelet_planner::leftovers;
+use eyelet_model::leftovers;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -12,7 +11,7 @@ use signal_hook::low_level::emulate_default_handler;
 /// the file system has none without a name: a thread takes memory, which is measured there.
 pub fn clean_up() {
     // What a caller ignores (`nohup`, a script's background) stays ignored.
-    let ignored = process::status_mask("SigIgn");
+    let ignored = ignored_signals();
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter();
     let wanted = wanted.filter(|signal| ignored & (1 << (signal - 1)) == 0);
     let Ok(mut signals) = Signals::new(wanted) else { return };
@@ -24,4 +23,11 @@ pub fn clean_up() {
     };
     // Without a thread signals end the command as they always do, when they come a second time.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(waiting);
+}
+
+/// The signals that this process ignores, the first in the lowest bit; 0 where the kernel does not say.
+fn ignored_signals() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

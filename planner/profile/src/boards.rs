@@ -1,8 +1,7 @@
 //! `--board list`: the boards that come with eyelet.
 
-use super::Error;
-use eyelet_planner::board::{Board, described};
-use eyelet_planner::size;
+use eyelet_model::size;
+use eyelet_plan::board::{Board, BoardError, described};
 use serde::Serialize;
 use std::fmt;
 
@@ -34,9 +33,9 @@ struct Memory {
 
 impl Boards {
     /// The boards that come with eyelet.
-    pub fn known() -> Result<Self, Error> {
+    pub fn known() -> Result<Self, BoardError> {
         let boards = Board::names().map(|name| Ok(Known::of(Board::load(name)?)));
-        Ok(Self { boards: boards.collect::<Result<_, Error>>()? })
+        Ok(Self { boards: boards.collect::<Result<_, BoardError>>()? })
     }
 }
 
