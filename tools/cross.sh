@@ -3,6 +3,7 @@
 #
 #   tools/cross.sh linux test -p eyelet               64-bit ARM Linux, run under qemu-user
 #   tools/cross.sh musl build --release -p eyelet-planner --bin eyelet       static: runs on any 64-bit ARM Linux
+#   tools/cross.sh musl build --profile board -p eyelet-profile              measures boards: static, and small
 #   tools/cross.sh musl-x86 build --release -p eyelet-planner --bin eyelet   likewise, for any x86-64 Linux
 #   tools/cross.sh bare build --no-default-features   64-bit ARM without an operating system
 #   tools/cross.sh linux32 check -p eyelet            32-bit ARM Linux; `check` only, with rustup only

@@ -47,7 +47,7 @@ LONG=(
     "largest      memory and limits of the largest networks"
     "packages     crates as they are published, the Debian package, static commands"
     "wheel        the wheel for Python, in a fresh environment"
-    "pages        the commands of docs/pytorch.md, under emulation"
+    "pages        the commands of docs/pytorch.md, and the command that measures boards, under emulation"
 )
 
 # What Debian calls the tools of a section.
@@ -258,6 +258,7 @@ section_wheel() {
 section_pages() {
     tools/cross.sh musl build --quiet -p eyelet-planner --bin eyelet
     EYELET_HOST=$(host_command) EYELET_ARM=target/cross/aarch64-unknown-linux-musl/debug/eyelet tests/pytorch.sh
+    EYELET_HOST=$(host_command) tests/profile.sh
 }
 
 # The command of this machine, as the section `host` builds it.
