@@ -26,6 +26,7 @@ MIB = 1 << 20
 BOARDS = {
     "raspberry-pi-4": "Raspberry Pi 4",
     "cortex-a53": "A board with four Cortex-A53",
+    "rockpro64": "RockPro64, all six cores",
     "jetson-nano": "Jetson Nano, processor",
     "jetson-nano:cuda": "Jetson Nano, GPU",
     "jetson-xavier-nx": "Jetson Xavier NX, processor",
