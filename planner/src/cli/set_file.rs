@@ -111,6 +111,8 @@ impl Unpacked {
         }
         let relative = packed::decided(&set, |entry| name(entry.pack_offset));
         let text = relative.to_toml();
+        // Names, times and memory, as of a set that one has written by hand.
+        decided::parse(path, &text).map_err(Box::new)?;
         replace(&folder.path().join(FILE), |into| into.write_all(text.as_bytes()))
             .map_err(unwritable)?;
         let decided = packed::decided(&set, |entry| folder.path().join(name(entry.pack_offset)));

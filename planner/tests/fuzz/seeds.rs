@@ -38,12 +38,19 @@ pub fn sets() -> Vec<Vec<u8>> {
             tasks: count,
             names_bytes: names.len() as u32,
             pool: 1,
+            read_bytes_per_second: 1,
             ..SetHeader::zeroed()
         };
         let task = |k| SetTask {
             pack_offset: PAGE,
             pack_bytes: 2 * PAGE,
             bytes: 3 * PAGE,
+            period_ns: 9,
+            deadline_ns: 9,
+            compute_ns: 2,
+            step_ns: 1,
+            chunk_ns: 1,
+            urgency: 1f64.to_bits(),
             chunks: 1,
             name_offset: 6 * k,
             name_bytes: 6,

@@ -21,7 +21,7 @@ pub use records::{MAX_TASKS, SET_MAGIC, SET_VERSION, SetHeader, SetTask};
 use crate::pack::PAGE;
 use crate::pack::crc32c::crc32c;
 use crate::storage::Storage;
-use crate::tasks::{Policy, Task};
+use crate::tasks::{LONGEST_NS, Policy, Task};
 use bytemuck::{pod_read_unaligned, try_cast_slice};
 
 /// The table of a set's file, viewed in place.
@@ -147,6 +147,13 @@ impl<'t> SetFile<'t> {
             if task.room > task.chunks {
                 return flaw("chunks that are room", task.room.into(), task.chunks.into());
             }
+            if let Some((what, found, limit)) = wrong_time(task) {
+                return flaw(what, found, limit);
+            }
+            if !f64::from_bits(task.urgency).is_finite() || f64::from_bits(task.urgency) <= 0.0 {
+                let limit = f64::MAX.to_bits();
+                return flaw("urgency, a positive number, by its bits", task.urgency, limit);
+            }
             let swapped = u64::from(task.chunks).saturating_mul(header.chunk_bytes);
             let Some(kept) = task.bytes.checked_sub(swapped) else {
                 return flaw("bytes of its chunks", swapped, task.bytes);
@@ -198,6 +205,30 @@ impl<'t> SetFile<'t> {
     }
 }
 
+/// A time of a task that no schedule has: what it is, its nanoseconds, and the limit.
+fn wrong_time(task: &SetTask) -> Option<(&'static str, u64, u64)> {
+    let SetTask { period_ns, deadline_ns, jitter_ns, chunk_ns, compute_ns, step_ns, .. } = *task;
+    // What costs nothing to read may take no time.
+    let weights = task.chunks > task.room;
+    let times = [
+        ("period", period_ns, true),
+        ("deadline", deadline_ns, true),
+        ("time of all steps", compute_ns, true),
+        ("time of the longest step", step_ns, true),
+        ("time of a chunk", chunk_ns, weights),
+    ];
+    for (what, ns, needed) in times {
+        if ns > LONGEST_NS || (needed && ns == 0) {
+            return Some((what, ns, LONGEST_NS));
+        }
+    }
+    if step_ns > compute_ns {
+        return Some(("time of the longest step", step_ns, compute_ns));
+    }
+    let end = deadline_ns.saturating_add(jitter_ns);
+    (end > period_ns).then_some(("deadline with jitter", end, period_ns))
+}
+
 /// The header of a file that begins with these bytes and has `size` bytes.
 fn header(start: &[u8], size: u64) -> Result<SetHeader, SetFileError> {
     let Some(bytes) = start.get(..size_of::<SetHeader>()) else {
@@ -227,6 +258,12 @@ fn header(start: &[u8], size: u64) -> Result<SetHeader, SetFileError> {
     }
     if pages > header.file_bytes {
         return Err(SetFileError::flaw("bytes of the table", pages, header.file_bytes));
+    }
+    if header.read_bytes_per_second == 0 {
+        return Err(SetFileError::flaw("bytes that are read in a second", 0, u64::MAX));
+    }
+    if header.reserved > 0 {
+        return Err(SetFileError::flaw("what is reserved", header.reserved.into(), 0));
     }
     if header.chunk_bytes == 0 || !header.chunk_bytes.is_multiple_of(PAGE) {
         return Err(SetFileError::flaw("bytes of a chunk, in pages", header.chunk_bytes, PAGE));

@@ -148,8 +148,34 @@ fn a_table_that_says_what_cannot_be_is_refused() {
     assert_eq!(flaw(|_, t| t[1].streams = 2), of(1, "whether it streams", 2, 1));
     assert_eq!(flaw(|_, t| t[1].reserved = 3), of(1, "what is reserved", 3, 0));
     assert_eq!(flaw(|_, t| t[1].room = 3), of(1, "chunks that are room", 3, 2));
+    assert_eq!(flaw(|h, _| h.reserved = 3), set("what is reserved", 3, 0));
+    let rate = flaw(|h, _| h.read_bytes_per_second = 0);
+    assert_eq!(rate, set("bytes that are read in a second", 0, u64::MAX));
     let chunks = flaw(|_, t| t[0].chunks = 6);
     assert_eq!(chunks, of(0, "bytes of its chunks", 6 * PAGE, 5 * PAGE));
+}
+
+#[test]
+fn times_that_no_schedule_has_are_refused() {
+    let flaw = |change: fn(&mut SetTask)| {
+        let (header, mut tasks, _) = table();
+        change(&mut tasks[1]);
+        read(&file((header, tasks, "cameraear"))).unwrap_err()
+    };
+    let of = |what, found, limit| SetFileError::Task { task: 1, what, found, limit };
+    assert_eq!(flaw(|t| t.period_ns = 0), of("period", 0, LONGEST_NS));
+    let long = flaw(|t| t.deadline_ns = u64::MAX);
+    assert_eq!(long, of("deadline", u64::MAX, LONGEST_NS));
+    assert_eq!(flaw(|t| t.compute_ns = 0), of("time of all steps", 0, LONGEST_NS));
+    assert_eq!(flaw(|t| t.chunk_ns = 0), of("time of a chunk", 0, LONGEST_NS));
+    assert_eq!(flaw(|t| t.step_ns = 51), of("time of the longest step", 51, 50));
+    assert_eq!(flaw(|t| t.deadline_ns = 901), of("deadline with jitter", 1001, 1000));
+    for urgency in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let (header, mut tasks, _) = table();
+        tasks[1].urgency = f64::to_bits(urgency);
+        let refused = read(&file((header, tasks, "cameraear"))).unwrap_err();
+        assert!(matches!(refused, SetFileError::Task { task: 1, .. }), "{urgency}: {refused}");
+    }
 }
 
 #[test]
