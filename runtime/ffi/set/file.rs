@@ -114,6 +114,7 @@ unsafe fn open(
     bytes: u64,
     options: &SetOptions,
 ) -> Result<*mut Set, SetRefused> {
+    // SAFETY: the caller's promises.
     let (table, whole) = unsafe { table(file, memory, bytes)? };
     // SAFETY: the caller's memory behind the table, from here on the set's.
     let (set, slots, _) = unsafe { placed(memory, whole, table.tasks().len())? };
@@ -128,6 +129,7 @@ unsafe fn open(
     let shared = Shared(of_file);
     // SAFETY: just written. It does not move until it is dropped.
     let Some(OfFile { arena, .. }) = (unsafe { &*of_file }) else { return Ok(set) };
+    // And these, which hold the networks, before it.
     let mut slots = slots;
     // SAFETY: the caller's promises, and those above.
     unsafe {
