@@ -135,6 +135,14 @@ class Served:
     def worst(self, key):
         return max(task["response_ms"][key] for task in self.report["tasks"])
 
+    def against(self, first):
+        """Its medians together as part of `first`, and `first`: its own if that is none yet."""
+        if self.refused:
+            return "–", first
+        total = sum(task["response_ms"]["median"] for task in self.report["tasks"])
+        first = first or total
+        return f"{total / first:.2f}", first
+
     def cells(self):
         """Admitted, jobs, misses, chunks a job, memory, memory promised, steal."""
         if self.refused:
@@ -173,11 +181,7 @@ def scenarios(arguments):
         for part in (0.9, 2.32, 3.5, 5.81):
             path = write_set(FOLDER / "scenario.toml", demand / part, period, members)
             served = Served(path, arguments, "--anyway")
-            slower = "–"
-            if not served.refused:
-                total = sum(task["response_ms"]["median"] for task in served.report["tasks"])
-                whole = whole or total
-                slower = f"{total / whole:.2f}"
+            slower, whole = served.against(whole)
             label = "all in memory" if part < 1 else f"1/{part}"
             rows.append([name, label, *served.cells(), *timed(arguments, slower)])
     head = ["application", "part of the demand", *HEAD, *timed(arguments, "medians against all in memory")]
@@ -206,11 +210,7 @@ def parts(arguments):
         for label, packs, chunks in ways:
             path = write_set(FOLDER / "parts.toml", memory * 1.01, period_ms(members), members, chunks, packs)
             served = Served(path, arguments, "--anyway")
-            slower = "–"
-            if not served.refused:
-                total = sum(task["response_ms"]["median"] for task in served.report["tasks"])
-                best = best or total
-                slower = f"{total / best:.2f}"
+            slower, best = served.against(best)
             rows.append([name, label, *served.cells(), *timed(arguments, slower)])
     head = ["application", "with", *HEAD, *timed(arguments, "medians against the first row")]
     return (
