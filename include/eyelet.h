@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 /* What the library's eyelet_version() must be. */
-#define EYELET_VERSION 3u
+#define EYELET_VERSION 4u
 uint32_t eyelet_version(void);
 
 /* What arenas are aligned to. */
@@ -128,6 +128,12 @@ typedef struct eyelet_source {
 uint64_t eyelet_arena_bytes(const eyelet_source *source, uint64_t budget, uint32_t threads, eyelet_error *error);
 
 /*
+ * Bytes of fast memory for that plan: 0, unless the pack is planned for a board that has some, such as tightly coupled memory next to
+ * the arena's. -1 on an error.
+ */
+int64_t eyelet_fast_bytes(const eyelet_source *source, uint64_t budget, uint32_t threads, eyelet_error *error);
+
+/*
  * Linux: bytes of a source's file that are in the page cache, whose memory no budget counts. For EYELET_DIRECT, after an inference:
  * those that others had left there, which are dropped; an error if they stay, or if direct reads bring them back (file systems that
  * compress, or are in memory). -1 on an error, also if it is unknown (a file of another user).
@@ -161,6 +167,12 @@ typedef struct eyelet_options {
      */
     uint64_t step_work;
     uint32_t shape; /* which of the pack's shapes is computed first, from 0 on: the order in which they were planned */
+    /*
+     * Fast memory for scratch and buffers, at a multiple of 64, beside the arena: at least the eyelet_fast_bytes of the plan. It is lent to the
+     * model as the arena is. NULL and 0 for none.
+     */
+    void *fast;
+    uint64_t fast_bytes;
 } eyelet_options;
 
 typedef struct eyelet_model eyelet_model;

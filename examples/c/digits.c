@@ -16,7 +16,7 @@ static _Alignas(EYELET_PAGE) unsigned char arena[1 << 20];
 /* The library and this program mean the same by every record. */
 #if UINTPTR_MAX > 0xffffffffu
 _Static_assert(sizeof(eyelet_source) == 80 && offsetof(eyelet_source, read) == 32, "eyelet_source");
-_Static_assert(sizeof(eyelet_options) == 48 && offsetof(eyelet_options, cores) == 24, "eyelet_options");
+_Static_assert(sizeof(eyelet_options) == 64 && offsetof(eyelet_options, fast) == 48, "eyelet_options");
 #endif
 _Static_assert(sizeof(eyelet_error) == 256, "eyelet_error");
 _Static_assert(sizeof(eyelet_tensor) == 64 || sizeof(void *) < 8, "eyelet_tensor");

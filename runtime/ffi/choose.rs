@@ -6,16 +6,26 @@ use crate::executor::{OpenError, Room, entry_for, header};
 use crate::pack::{Header, PAGE, PlanEntry};
 use crate::storage::{Storage, TWO_PAGES, aligned_page};
 
-/// How many threads a model of a shape would be opened with, and the pack's header.
+/// How many threads a model of a shape would be opened with in an arena alone, and the pack's header.
 pub(super) fn choose(
     storage: &mut impl Storage,
     shape: u32,
     arena: u64,
     threads: u32,
 ) -> Result<(u32, Header), OpenError> {
-    let mut room = [0; TWO_PAGES];
-    let (page, header) = first_page(storage, &mut room)?;
-    let entry = entry_for(page, &header, shape, Room { arena, fast: 0 }, threads)?;
+    choose_in(storage, shape, Room { arena, fast: 0 }, threads)
+}
+
+/// The same in an arena and fast memory.
+pub(super) fn choose_in(
+    storage: &mut impl Storage,
+    shape: u32,
+    room: Room,
+    threads: u32,
+) -> Result<(u32, Header), OpenError> {
+    let mut pages = [0; TWO_PAGES];
+    let (page, header) = first_page(storage, &mut pages)?;
+    let entry = entry_for(page, &header, shape, room, threads)?;
     Ok((threads_for(&entry, threads), header))
 }
 
@@ -32,24 +42,26 @@ pub(super) fn plan_bytes(
     Ok(entry.arena_bytes)
 }
 
-/// Bytes of arena for the plans that models would be opened with, of every shape that has one.
-pub(super) fn arena_bytes(
+/// Bytes of arena and of fast memory for the plans that models would be opened with, of every shape that has one.
+pub(super) fn needs(
     storage: &mut impl Storage,
     arena: u64,
     threads: u32,
-) -> Result<u64, OpenError> {
-    let mut room = [0; TWO_PAGES];
-    let (page, header) = first_page(storage, &mut room)?;
+) -> Result<Room, OpenError> {
+    let mut pages = [0; TWO_PAGES];
+    let (page, header) = first_page(storage, &mut pages)?;
     let of_shape = |shape| {
-        let entry = entry_for(page, &header, shape, Room { arena, fast: 0 }, threads)?;
-        Ok(entry.arena_bytes)
+        let entry = entry_for(page, &header, shape, Room { arena, fast: u64::MAX }, threads)?;
+        Ok(Room { arena: entry.arena_bytes, fast: entry.fast_bytes() })
     };
     let needs = (0..header.shapes).map(of_shape);
     // A shape without a plan that is small enough does not keep others from being opened.
     needs
         .reduce(|most, one| match (most, one) {
-            (Ok(most), Ok(one)) => Ok(most.max(one)),
-            (Ok(bytes), Err(_)) | (Err(_), Ok(bytes)) => Ok(bytes),
+            (Ok(most), Ok(one)) => {
+                Ok(Room { arena: most.arena.max(one.arena), fast: most.fast.max(one.fast) })
+            }
+            (Ok(room), Err(_)) | (Err(_), Ok(room)) => Ok(room),
             (Err(first), Err(_)) => Err(first),
         })
         .unwrap_or(Err(OpenError::Shape { asked: 0, shapes: 0 }))

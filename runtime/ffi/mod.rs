@@ -30,7 +30,7 @@ pub use model::{
     eyelet_step, eyelet_times, eyelet_unused,
 };
 pub use open::{Model, Options, eyelet_close, eyelet_open};
-pub use pack::{eyelet_arena_bytes, eyelet_version};
+pub use pack::{eyelet_arena_bytes, eyelet_fast_bytes, eyelet_version};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use pack::{eyelet_map, eyelet_page_cache, eyelet_unmap};
 pub use set::{
@@ -69,7 +69,7 @@ unsafe fn give<T>(pointer: *mut T, value: T) {
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<Source>() == 80 && core::mem::offset_of!(Source, read) == 32);
-    assert!(size_of::<Options>() == 48 && core::mem::offset_of!(Options, cores) == 24);
+    assert!(size_of::<Options>() == 64 && core::mem::offset_of!(Options, fast) == 48);
     assert!(size_of::<Error>() == 256);
     assert!(size_of::<TensorInfo>() == 64 && core::mem::offset_of!(TensorInfo, shape) == 32);
     assert!(size_of::<PlanInfo>() == 48 && core::mem::offset_of!(PlanInfo, steps) == 40);

@@ -11,15 +11,16 @@
 //! `engine` are touched, by one function at a time; and `close` drops what borrows before what is
 //! borrowed.
 
-use super::choose::choose;
+use super::choose::choose_in;
 use super::computer::{Engine, cores};
 use super::error::{Error, Status, argument};
 use super::given;
 use super::refused::Refused;
 use super::source::{Opened, Source};
+use crate::arena::Regions;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::threads::{self, ThreadError};
-use crate::executor::{self, Inline, Instance, OpenError, STEP_WORK};
+use crate::executor::{self, Inline, Instance, OpenError, Room, STEP_WORK};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::executor::{Concurrent, Loader};
 use core::ffi::c_void;
@@ -50,6 +51,10 @@ pub struct Options {
     pub step_work: u64,
     /// Which of the pack's shapes is computed.
     pub shape: u32,
+    /// Fast memory for scratch and buffers, aligned to a cache line, of a board that has some; null if there are no bytes of it.
+    pub fast: *mut c_void,
+    /// Bytes of fast memory.
+    pub fast_bytes: u64,
 }
 
 /// A model: opaque to C.
@@ -129,6 +134,8 @@ pub unsafe extern "C" fn eyelet_open(
         cores: core::ptr::null(),
         step_work: 0,
         shape: 0,
+        fast: core::ptr::null_mut(),
+        fast_bytes: 0,
     };
     // SAFETY: the caller's promises.
     unsafe {
@@ -173,20 +180,23 @@ unsafe fn open(
     // SAFETY: the caller's promise.
     let mut storage = unsafe { Opened::open(source) }.map_err(Refused::Source)?;
     let budget = if options.budget == 0 { u64::MAX } else { options.budget }.min(at as u64);
-    let shape = options.shape;
-    let (threads, header) = choose(&mut storage, shape, budget, options.threads)?;
+    // SAFETY: the caller's promise.
+    let fast = unsafe { fast(options) }?;
+    let (shape, room) = (options.shape, Room { arena: budget, fast: fast.len() as u64 });
+    let (threads, header) = choose_in(&mut storage, shape, room, options.threads)?;
     // SAFETY: likewise.
     let cores = unsafe { cores(options.cores, options.threads) }?;
     // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan
     // for so little; it is ours until `eyelet_close`, and nothing else refers to it. Whatever bytes
     // it holds are bytes.
-    let (model, memory) =
+    let (model, arena) =
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
+    let regions = Regions { arena, fast };
     let verify = options.no_verify == 0;
     let depth = if options.depth == 0 { u32::MAX } else { options.depth };
     let step_work = if options.step_work == 0 { STEP_WORK } else { options.step_work };
     let opening = executor::Options { verify, threads, budget, shape, depth, step_work };
-    let instance = Instance::open(&mut storage, memory, opening)?;
+    let instance = Instance::open_in(&mut storage, regions, opening)?;
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.
     unsafe {
@@ -203,6 +213,25 @@ unsafe fn open(
         }
     }
     Ok(model)
+}
+
+/// The fast memory that is given.
+///
+/// # Safety
+/// It is null, or the model's until [`eyelet_close`].
+unsafe fn fast(options: &Options) -> Result<&'static mut [u8], Refused> {
+    let bytes = usize::try_from(options.fast_bytes).ok().filter(|b| *b <= isize::MAX as usize);
+    match bytes {
+        Some(0) => Ok(&mut []),
+        Some(_) if options.fast.is_null() => {
+            Err(Refused::Argument("there are bytes of fast memory, and its address is missing"))
+        }
+        // SAFETY: whatever bytes it holds are bytes, and nothing else refers to them by the caller's promise.
+        Some(bytes) => {
+            Ok(unsafe { core::slice::from_raw_parts_mut(options.fast.cast::<u8>(), bytes) })
+        }
+        None => Err(Refused::Argument("fast memory is larger than memory can be")),
+    }
 }
 
 /// A part of the record.

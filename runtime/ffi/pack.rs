@@ -1,15 +1,18 @@
 //! What can be known of a pack before there is memory for it.
 
-use super::choose::arena_bytes;
-use super::error::{Error, Kind as _, argument};
+use super::choose::needs;
+use super::error::Error;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use super::error::{Kind as _, argument};
 use super::given;
 use super::open::RECORD;
+use super::refused::Refused;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use super::source::Kind;
 use super::source::{Opened, Source};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::arena::MappedArena;
-use crate::executor::OpenError;
+use crate::executor::{OpenError, Room};
 use crate::pack::PAGE;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::storage::residency::PageCache;
@@ -17,7 +20,7 @@ use crate::storage::residency::PageCache;
 use core::ffi::{CStr, c_void};
 
 /// Counts changes of the interface after which a program must be compiled again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Bytes of memory that [`eyelet_open`](super::open::eyelet_open) needs, or 0 and an error.
 ///
@@ -30,33 +33,55 @@ pub unsafe extern "C" fn eyelet_arena_bytes(
     threads: u32,
     error: *mut Error,
 ) -> u64 {
-    // SAFETY: the caller's promises, here and for all pointers.
-    unsafe {
-        let Some(source) = given(source) else {
-            argument("the source is missing").tell(error);
-            return 0;
-        };
-        let mut storage = match Opened::open(&source.for_header()) {
-            Ok(storage) => storage,
-            Err(why) => {
-                why.tell(error);
-                return 0;
-            }
-        };
-        let budget = if budget == 0 { u64::MAX } else { budget };
-        let needed = arena_bytes(&mut storage, budget, threads).and_then(|smallest| {
-            let bytes = smallest.checked_add(RECORD);
-            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
-            whole.ok_or(OpenError::Budget { arena: budget, smallest })
-        });
-        match needed {
-            Ok(bytes) => bytes,
-            Err(why) => {
-                why.failure().tell(error);
-                0
-            }
+    // SAFETY: the caller's promises.
+    let needed = unsafe { needed(source, budget, threads) }.and_then(|Room { arena, .. }| {
+        let bytes = arena.checked_add(RECORD);
+        let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+        whole.ok_or(OpenError::Budget { arena: budget, smallest: arena }.into())
+    });
+    match needed {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            // SAFETY: likewise.
+            unsafe { why.tell(error) };
+            0
         }
     }
+}
+
+/// Bytes of fast memory that [`eyelet_open`](super::open::eyelet_open) needs, or -1 and an error.
+///
+/// # Safety
+/// As the header says: pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_fast_bytes(
+    source: *const Source,
+    budget: u64,
+    threads: u32,
+    error: *mut Error,
+) -> i64 {
+    // SAFETY: the caller's promises.
+    match unsafe { needed(source, budget, threads) } {
+        Ok(Room { fast, .. }) => i64::try_from(fast).unwrap_or(i64::MAX),
+        Err(why) => {
+            // SAFETY: likewise.
+            unsafe { why.tell(error) };
+            -1
+        }
+    }
+}
+
+/// What the plan takes that would be opened.
+///
+/// # Safety
+/// The source is null or valid.
+unsafe fn needed(source: *const Source, budget: u64, threads: u32) -> Result<Room, Refused> {
+    // SAFETY: the caller's promise.
+    let source = unsafe { given(source) }.ok_or(Refused::Argument("the source is missing"))?;
+    // SAFETY: likewise.
+    let mut storage = unsafe { Opened::open(&source.for_header()) }.map_err(Refused::Source)?;
+    let budget = if budget == 0 { u64::MAX } else { budget };
+    Ok(needs(&mut storage, budget, threads)?)
 }
 
 /// Maps memory for an arena, or returns null and an error.

@@ -17,13 +17,13 @@ use eyelet_planner::strategy::choose::Chosen;
 use std::mem::offset_of;
 use std::path::Path;
 
-fn with_fast(bytes: u64) -> Board {
+pub fn with_fast(bytes: u64) -> Board {
     let mut board = board();
     board.profile.fast = Some(Fast { bytes, gbs: 16.0, arena_gbs: 8.0 });
     board
 }
 
-fn pack(subject: &Subject, folder: &Path, budgets: &[u64]) -> (Chosen, Vec<u8>) {
+pub fn pack(subject: &Subject, folder: &Path, budgets: &[u64]) -> (Chosen, Vec<u8>) {
     let path = folder.join("net.pack");
     let chosen = subject.together(budgets, 1, Effort::Fast);
     let plans: Vec<_> = chosen.made.iter().map(|made| made.plan.clone()).collect();
@@ -35,7 +35,7 @@ fn pack(subject: &Subject, folder: &Path, budgets: &[u64]) -> (Chosen, Vec<u8>) 
 }
 
 /// The arena and fast memory lie between pages that must not be touched.
-fn outputs(pack: &[u8], arena: u64, fast: u64, input: &[f32]) -> Vec<f32> {
+pub fn outputs(pack: &[u8], arena: u64, fast: u64, input: &[f32]) -> Vec<f32> {
     let (mut arena, mut fast) = (Guarded::new(arena as usize), Guarded::new(fast as usize));
     let mut storage = Slice(pack);
     let regions = Regions { arena: arena.bytes(), fast: fast.bytes() };

@@ -3,8 +3,9 @@
 
 use crate::common::board::board;
 use crate::common::command::packed;
-use crate::common::pack_shapes;
 use crate::common::transformer::transformer_of;
+use crate::common::{Subject, digits, pack_shapes};
+use crate::fast::{outputs, pack as pack_with_fast, with_fast};
 use eyelet::arena::ArenaMemory;
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
@@ -125,6 +126,8 @@ fn options(budget: u64, threads: u32, load_inline: bool) -> ffi::Options {
         cores: null(),
         step_work: 0,
         shape: 0,
+        fast: null_mut(),
+        fast_bytes: 0,
     }
 }
 
@@ -378,6 +381,41 @@ fn storage_that_fails_and_heals() {
         (*context).broken = false;
         assert_eq!(infer(model), expected(&pack, BUDGETS[0]));
         eyelet_close(model);
+    }
+}
+
+/// Of a board with fast memory next to the arena: scratch and buffers are there.
+#[test]
+fn fast_memory_is_a_slice_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::for_board(&digits(), with_fast(8 << 10));
+    let (chosen, pack) = pack_with_fast(&subject, folder.path(), &[64 << 10]);
+    let source = in_memory(&pack);
+    let needed = chosen.made[0].plan.fast_bytes;
+    let mut error = no_error();
+    let found = unsafe { eyelet_fast_bytes(&source, 0, 0, &mut error) };
+    assert_eq!(found as u64, needed, "{}", text(&error));
+    let bytes = unsafe { eyelet_arena_bytes(&source, 0, 0, &mut error) };
+    let (memory, fast) = (Memory::new(bytes), Memory::new(needed));
+    let with =
+        |fast: *mut c_void, fast_bytes| ffi::Options { fast, fast_bytes, ..options(0, 1, true) };
+    let model = open(&source, &memory, &with(fast.0, needed));
+    let found = unsafe { infer(model) };
+    unsafe { eyelet_close(model) };
+    let wanted = outputs(&pack, chosen.made[0].plan.arena_bytes, needed, &input());
+    assert!(found.iter().copied().eq(wanted.iter().map(|x| x.to_bits())));
+    let odd = fast.0.wrapping_byte_add(4);
+    for (options, status, says) in [
+        (with(null_mut(), needed), Status::Argument, "its address is missing"),
+        (with(fast.0, u64::MAX), Status::Argument, "larger than memory can be"),
+        (with(odd, needed - 64), Status::Arena, "fast memory"),
+        (with(null_mut(), 0), Status::Arena, "bytes of fast memory"),
+    ] {
+        let mut model = null_mut();
+        let found =
+            unsafe { eyelet_open(&mut model, &source, memory.0, memory.1, &options, &mut error) };
+        assert_eq!((found, model.is_null()), (status as i32, true), "{}", text(&error));
+        assert!(text(&error).contains(says), "{}", text(&error));
     }
 }
 
