@@ -130,17 +130,15 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Nanoseconds of so many runs, one after the other, behind those that are not counted.
+    /// Nanoseconds of so many runs, one after the other, after some that are not counted.
     pub(super) fn turn(
         &mut self,
         device: &dyn Device,
         weights: &mut Weights,
         state: State,
-        counted: usize,
+        (idle, counted): (usize, usize),
     ) -> impl Iterator<Item = f64> {
-        let runs = 0..state.idle_runs() + counted;
-        let times = runs.filter_map(move |_| self.run(device, weights, state));
-        times.skip(state.idle_runs())
+        (0..idle + counted).filter_map(move |_| self.run(device, weights, state)).skip(idle)
     }
 
     /// Nanoseconds of one run, with weights in such a state.
@@ -214,7 +212,7 @@ pub(super) enum State {
 impl State {
     /// Runs of a turn that are not counted. The first brings the device's caches and threads to life. But behind layers that have brought much memory
     /// through the caches a layer becomes faster for forty runs or so.
-    fn idle_runs(self) -> usize {
+    pub(super) fn idle_runs(self) -> usize {
         match self {
             Self::Settled => 48,
             Self::Warm | Self::Cramped | Self::Cold => 1,
@@ -247,8 +245,9 @@ pub(super) fn measure(
             let turns = turn as f64 + index as f64 / layers.len() as f64;
             let spent = begin.elapsed().as_secs_f64() / patience.layers.as_secs_f64();
             done.set(spent.min(turns / patience.turns as f64));
+            let idle = if patience.settles { state.idle_runs() } else { 0 };
             for (device, times) in devices.iter().zip(times) {
-                times.extend(bench.turn(*device, &mut weights, *state, patience.runs));
+                times.extend(bench.turn(*device, &mut weights, *state, (idle, patience.runs)));
             }
         }
         turn += 1;

@@ -4,9 +4,10 @@
 //! measured predicts the time that was measured. Rates of computing are fitted to layers with weights in the cache;
 //! memory to weights that no cache holds; how far one hides the other to layers that do both.
 
-use super::bench::{State, lines, measure as times, median};
+use super::bench::{State, measure as times};
 use super::caches::shared_bytes;
 use super::done::Done;
+use super::widen::widen_gbs;
 use super::{Patience, layers, speed_probe};
 use crate::profile::Compute;
 use crate::profile::cost::Class;
@@ -16,17 +17,9 @@ use crate::profile::cost::work::Work;
 use crate::profile::fit::terms;
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
-use eyelet::pack::{Encoding, OpKind};
+use eyelet::pack::OpKind;
 use eyelet_model::network::Network;
 use std::ops::Range;
-use std::time::{Duration, Instant};
-
-/// Time for widening, and the least number of times that it is done.
-const WIDEN_TIME: Duration = Duration::from_millis(100);
-const WIDEN_TIMES: usize = 12;
-
-/// Bytes of the panel by which widening is measured: frequencies of 256 channels, for the widest panels.
-const EXPANDED_BYTES: u64 = 4 * 36 * 8192;
 
 /// How often an interval is halved in which a rate is looked for.
 const HALVINGS: usize = 40;
@@ -101,8 +94,6 @@ impl Measured {
         let of = |of| rates(&self.class(of)).map_or(conv_1x1.rate, |rates| rates[0]);
         let (conv_kxk, dwconv) = (fit(Class::ConvKxK), fit(Class::Depthwise));
         let read = rates(&self.class(Class::FullyConnected)).unwrap_or([conv_1x1.rate; 2]);
-        let stored = lines(EXPANDED_BYTES);
-        let halves: &[f32] = bytemuck::cast_slice(&stored);
         Compute {
             conv_1x1_gflops: conv_1x1.rate,
             conv_kxk_gflops: conv_kxk.rate,
@@ -117,7 +108,7 @@ impl Measured {
             transform_spill_ns_per_byte: 0.0,
             product_ns: 0.0,
             product_ns_per_byte: 0.0,
-            widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, kernels.nr(), 0, made)),
+            widen_gbs: widen_gbs(kernels),
             transform_weights_gbs: f64::INFINITY,
             elementwise_gbs: of(Class::Elementwise),
             function_gbs: of(Class::Function),
@@ -266,20 +257,6 @@ pub fn measure(
 fn scaling(sped: [f64; 2], team: f64) -> f64 {
     let more = team - 1.0;
     if more > 0.0 { (((sped[0] + sped[1]) / 2.0 - 1.0) / more).clamp(0.0, 1.0) } else { 1.0 }
-}
-
-/// Bytes of weights a nanosecond that `make` makes, on one thread.
-fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
-    let mut made = lines(EXPANDED_BYTES);
-    let made: &mut [f32] = bytemuck::cast_slice_mut(&mut made);
-    let begin = Instant::now();
-    let mut times = Vec::new();
-    while times.len() < WIDEN_TIMES || begin.elapsed() < WIDEN_TIME {
-        let start = Instant::now();
-        make(made);
-        times.push(start.elapsed().as_nanos() as f64);
-    }
-    EXPANDED_BYTES as f64 / median(times).max(1.0)
 }
 
 /// What layers take longer for each byte of weights that is in memory, and not in a cache.

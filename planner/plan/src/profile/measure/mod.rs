@@ -10,6 +10,7 @@ mod layers;
 pub mod speed_probe;
 mod storage;
 mod unequal;
+mod widen;
 
 use super::delays::Delays;
 use super::{Profile, ProfileError};
@@ -34,6 +35,8 @@ pub struct Patience {
     /// The least number of turns of all layers, and the runs of a turn that count.
     turns: usize,
     runs: usize,
+    /// Whether runs come before them that are not counted: they bring weights and threads to life.
+    settles: bool,
     /// For reads of all sizes, and the least number of rounds of them.
     reads: Duration,
     rounds: usize,
@@ -49,6 +52,7 @@ impl Patience {
         layers: Duration::from_secs(7),
         turns: 3,
         runs: 4,
+        settles: true,
         reads: Duration::from_secs(8),
         rounds: 5,
         pairs: 22,
@@ -60,6 +64,7 @@ impl Patience {
         layers: Duration::from_millis(2500),
         turns: 3,
         runs: 4,
+        settles: true,
         reads: Duration::from_millis(1500),
         rounds: 3,
         pairs: 8,
@@ -72,6 +77,7 @@ impl Patience {
         layers: Duration::ZERO,
         turns: 1,
         runs: 1,
+        settles: false,
         reads: Duration::ZERO,
         rounds: 1,
         pairs: 1,

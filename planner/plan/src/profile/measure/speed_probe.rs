@@ -48,7 +48,8 @@ impl<'a> SpeedProbe<'a> {
 
     /// Operations a nanosecond on this thread, now, which takes about five milliseconds.
     pub fn gflops(&mut self) -> f64 {
-        let times = self.bench.turn(&Inline, &mut self.weights, State::Settled, COUNTED);
+        let runs = (State::Settled.idle_runs(), COUNTED);
+        let times = self.bench.turn(&Inline, &mut self.weights, State::Settled, runs);
         let times: Vec<f64> = times.collect();
         if times.is_empty() { 0.0 } else { gflops(undisturbed(times)) }
     }
