@@ -34,6 +34,7 @@ Example, on the board, and then where the model is:
 fn main() -> ExitCode {
     let Command { json, options } =
         Command::try_parse().unwrap_or_else(|error| misuse(&error, asked_for_json()));
+    signals::survive_large_files();
     leftovers::before_any(signals::clean_up);
     let printed = match options.lists_boards() {
         true => Boards::known().map_err(Error::from).map(|boards| print(&boards, json)),

@@ -1,9 +1,11 @@
 //! Signals that end the command: nothing half-made is left, and the exit status says which it was.
 
 use eyelet_model::leftovers;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use std::sync::Arc;
 
 /// Cleans up when a signal comes that is to end the process, and ends it by that signal.
 ///
@@ -23,6 +25,13 @@ pub fn clean_up() {
     };
     // Without a thread signals end the command as they always do, when they come a second time.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(waiting);
+}
+
+/// Has a write beyond the largest size that a file may have (`ulimit -f`) fail with an error, which is printed, and not end
+/// the process.
+pub fn survive_large_files() {
+    // Where that is not possible, the signal ends the command as it always does.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// The signals that this process ignores, the first in the lowest bit; 0 where the kernel does not say.

@@ -81,6 +81,18 @@ fn what_was_there_stays_when_a_signal_comes() {
 }
 
 #[test]
+fn a_file_that_may_not_be_so_large_is_an_error() {
+    let folder = folder();
+    let script = "ulimit -f 64; exec \"$0\" zoo squeezenet1_1 -o new.onnx";
+    let done =
+        Command::new("sh").args(["-c", script, EYELET]).current_dir(&folder).output().unwrap();
+    let text = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{text}");
+    assert!(text.contains("cannot write") && text.contains("new.onnx"), "{text}");
+    assert_eq!(entries(folder.path()), [""; 0]);
+}
+
+#[test]
 fn a_signal_that_the_caller_ignores_ends_nothing() {
     let folder = folder();
     let path = folder.path().canonicalize().unwrap();
