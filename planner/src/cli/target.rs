@@ -54,8 +54,8 @@ impl Target {
     }
 
     /// The costs of an option, or of the board of an option, or of this machine; and how many threads they are for. This machine is
-    /// measured if it was not yet, for packs that lie where `place` is; without a place it is not.
-    pub fn choose(&self, place: Option<&Path>, output: Output) -> Result<Costs, Error> {
+    /// measured if it was not yet, for packs that lie where `place` is.
+    pub fn choose(&self, place: &Path, output: Output) -> Result<Costs, Error> {
         let (profile, origin) = self.profile(place, output)?;
         // A file's costs are of one memory.
         if let (Some(wanted), Some(path)) = (self.memory, &self.profile)
@@ -105,7 +105,7 @@ impl Target {
         Ok(given)
     }
 
-    fn profile(&self, place: Option<&Path>, output: Output) -> Result<(Profile, Origin), Error> {
+    fn profile(&self, place: &Path, output: Output) -> Result<(Profile, Origin), Error> {
         let file = || self.profile.clone().unwrap_or_default();
         let given = match &self.profile {
             Some(path) => Some(Profile::load(path)?),
@@ -136,8 +136,7 @@ impl Target {
             None => {
                 let measured = !self.calibration.no_calibrate;
                 let here = self.board.is_none() && of_board.isa != Isa::Cuda && measured;
-                let place = place.filter(|_| here);
-                let measured = place.map(|place| calibrated(&board, place, output)).transpose();
+                let measured = here.then(|| calibrated(&board, place, output)).transpose();
                 match measured.map(Option::flatten) {
                     Ok(Some(Calibrated { profile, file, seconds, busy })) => {
                         Ok((profile, Origin::Here { file, seconds, busy }))

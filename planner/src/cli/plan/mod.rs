@@ -119,13 +119,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     budgets.sort_unstable();
     budgets.dedup();
-    let path = match args.min_budget {
-        true => args.output,
-        false => Some(args.output.unwrap_or_else(|| model.with_extension("pack"))),
-    };
+    let named = args.output.is_some();
+    let path = args.output.unwrap_or_else(|| model.with_extension("pack"));
+    // The smallest budget alone writes nothing.
+    let written = (named || !args.min_budget).then(|| path.clone());
     let files = args.reading.files(args.target.files().reads_model(&model));
-    files.writes("-o", &path).writes("--report", &args.report).check()?;
-    let Costs { profile, threads, origin } = args.target.choose(path.as_deref(), output)?;
+    files.writes("-o", &written).writes("--report", &args.report).check()?;
+    let Costs { profile, threads, origin } = args.target.choose(&path, output)?;
     let strategy = without(strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights, longest_ns) = (args.effort, args.weights, args.longest_step);
@@ -152,12 +152,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         true => Some(least_of_all(&request, &model, &shapes)?),
         false => None,
     };
-    let path = match (&least, path) {
-        (_, Some(path)) => path,
-        (Some(least), None) => return output.report(least),
-        (None, None) => return Err(Error::Internal("no path for the pack".to_owned())),
-    };
     if let Some(least) = &least {
+        if !named {
+            return output.report(least);
+        }
         request.budgets = args.target.budgets(vec![least.min_budget_bytes])?;
     }
     let mut packed = pack(&request, &model, &shapes, &path, output)?;

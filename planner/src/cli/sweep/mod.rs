@@ -165,7 +165,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let outputs = args.output.iter().map(|file| &file.path);
     let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes("-o", outputs).check()?;
-    let Costs { profile, threads, origin } = args.target.choose(Some(&model), output)?;
+    let Costs { profile, threads, origin } = args.target.choose(&model, output)?;
     let strategies: Vec<Strategy> = match wanted.is_empty() {
         true => Strategy::ALL.into_iter().filter(|one| one.serves(&profile)).collect(),
         false => wanted,
