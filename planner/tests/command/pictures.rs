@@ -51,6 +51,18 @@ fn pictures_are_inputs() {
     assert_eq!((lines[0], lines.len()), ("file,rank,class,label,probability", 5));
     assert!(lines[3].starts_with("photos/red.jpg,1,"), "{table}");
 
+    // One that cannot be read does not keep the others from their table.
+    fs::write(folder.join("photos/broken.png"), "no picture").unwrap();
+    let bad = ["1 of 3 pictures could not be read, the first", "broken.png"];
+    let done = run(&["--dir", "photos", "--csv", "rest.csv", "--top", "2"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(bad.iter().all(|text| done.err.contains(text)), "{}", done.err);
+    assert!(done.out.contains("photos/red.jpg") && done.out.contains("not read: "), "{}", done.out);
+    assert_eq!(fs::read_to_string(folder.join("rest.csv")).unwrap(), table);
+    fs::create_dir(folder.join("bad")).unwrap();
+    fs::rename(folder.join("photos/broken.png"), folder.join("bad/broken.png")).unwrap();
+    run(&["--dir", "bad"]).fails(&["1 of 1 pictures could not be read", "broken.png"]);
+
     fs::write(folder.join("few.txt"), "cat\ndog\n").unwrap();
     run(&["--image", "photos/red.jpg", "--labels", "few.txt"])
         .fails(&["few.txt has 2 labels, the network's output 1000 classes"]);

@@ -24,7 +24,8 @@ pub struct Options {
     /// The input: a PNG or JPEG file. Prints the most probable classes, or what a detector has found.
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
     pub image: Option<PathBuf>,
-    /// Runs each PNG and JPEG file of a folder, in the order of their names.
+    /// Runs each PNG and JPEG file of a folder, in the order of their names. Those that cannot be read are named in the end,
+    /// with exit code 1.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "report", "speed"])]
     dir: Option<PathBuf>,
     /// How a picture becomes an input: imagenet, yolo, raw (pixels as they are), or a file with the keys fit, crop, scale,
@@ -58,6 +59,10 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("{} has no PNG or JPEG file", path.display())]
     Empty { path: PathBuf },
+    #[error(
+        "{unread} of {all} pictures could not be read, the first: {first}; mend them, or move them away"
+    )]
+    Unread { unread: usize, all: usize, first: String },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
 }
@@ -81,6 +86,20 @@ pub struct Seen {
     pub classes: Vec<Class>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boxes: Option<Vec<Found>>,
+}
+
+/// A picture that could not be read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unread {
+    pub file: PathBuf,
+    pub error: String,
+}
+
+/// An error if there are any, next to so many that could be read.
+pub fn unread(unread: &[Unread], read: usize) -> Result<(), Error> {
+    let Some(Unread { error, .. }) = unread.first() else { return Ok(()) };
+    let (all, first) = (unread.len() + read, error.clone());
+    Err(Error::Unread { unread: unread.len(), all, first })
 }
 
 impl Options {

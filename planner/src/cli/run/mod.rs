@@ -31,7 +31,7 @@ use super::forecast::costs;
 use super::inference::Inference;
 use super::model::dim;
 use super::pack_file::{PackFile, too_short};
-use super::pictures::Options as Pictures;
+use super::pictures::{self, Options as Pictures};
 use super::pin::Pinned;
 use super::report::{By, Measured, draw};
 use super::{Error, Output, lacks, misused};
@@ -231,18 +231,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let Chosen { entry, header, shape } = choose(path, &mut storage, args.most(), &args.dims)?;
     cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
-    if let Device::Cuda(_) = device {
-        let options = [
-            ("--trace", args.trace.is_some()),
-            ("--report", args.report.is_some()),
-            ("--threads", args.inference.threads.is_some()),
-            ("--pin", args.inference.pin.pin.is_some()),
-            ("--lock", args.inference.lock),
-        ];
-        if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
-            return Err(RunError::NotOnGpu { option }.into());
-        }
-    }
+    args.fit(device)?;
     if !args.budgets.list.is_empty() {
         let body = || budgets::run(&args, output, &mut storage, &cache, device);
         return args.inference.first.run(body)?;
@@ -255,14 +244,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let again = (args.layers || predicts).then(|| open(path)).transpose();
     let again = again.map_err(|source| Error::Read { path: path.clone(), source })?;
 
-    let threads = match device {
-        Device::Cpu => args
-            .inference
-            .threads
-            .unwrap_or(u32::from(entry.threads).min(available_cores() as u32))
-            .max(1),
-        Device::Cuda(_) => 1,
-    };
+    let threads = args.threads(device, &entry);
     let recorder = args.trace.is_some().then(Recorder::new);
     let session = Session {
         args: &args,
@@ -283,26 +265,69 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     report.files.extend(draw.iter().chain(csv).cloned());
     let mut traced = Ok(());
     if let Some(file) = &again {
-        let pack = PackFile::of(path, file);
-        if let Some(layers) = &mut report.layers {
-            name_layers(layers, pack.as_ref().ok(), entry.shape.into());
-        }
-        if let (Some(to), Some(costs), Ok(pack)) = (&args.report, &costs, &pack) {
-            let by = By { profile: costs, threads, exact: false };
-            drawn(&mut report, args.layers, pack, &entry, (to, by), output)?;
-        }
-        if let (Some(to), Some(recorder), Some(costs)) = (&args.trace, &recorder, costs) {
-            let depth = report.depth.unwrap_or(1);
-            let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
-            traced = pack.and_then(|pack| trace::write(to, &recorded, &pack, costs));
-            if traced.is_ok() {
-                report.files.push(to.clone());
-            }
-        }
+        let (pack, recorded) = (PackFile::of(path, file), (recorder.as_ref(), threads));
+        traced = args.pictured(&mut report, pack, &entry, recorded, costs, output)?;
     }
     // The inferences are done, whatever became of their timeline.
     output.report(&report)?;
-    traced
+    traced?;
+    Ok(pictures::unread(&report.unread, report.pictures.len())?)
+}
+
+impl Args {
+    /// Refuses options that a device does not have.
+    fn fit(&self, device: Device) -> Result<(), Error> {
+        let options = [
+            ("--trace", self.trace.is_some()),
+            ("--report", self.report.is_some()),
+            ("--threads", self.inference.threads.is_some()),
+            ("--pin", self.inference.pin.pin.is_some()),
+            ("--lock", self.inference.lock),
+        ];
+        match options.into_iter().find(|(_, given)| *given && device != Device::Cpu) {
+            Some((option, _)) => Err(RunError::NotOnGpu { option }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Threads that compute: as many as are asked for, or as the plan is for.
+    fn threads(&self, device: Device, entry: &PlanEntry) -> u32 {
+        let planned = || u32::from(entry.threads).min(available_cores() as u32);
+        match device {
+            Device::Cpu => self.inference.threads.unwrap_or_else(planned).max(1),
+            Device::Cuda(_) => 1,
+        }
+    }
+
+    /// Names the layers of a report, and writes the page and the timeline that were asked for. Returns what became of the
+    /// timeline.
+    fn pictured(
+        &self,
+        report: &mut report::Report,
+        pack: Result<PackFile, Error>,
+        entry: &PlanEntry,
+        (recorder, threads): (Option<&Recorder>, u32),
+        costs: Option<Profile>,
+        output: Output,
+    ) -> Result<Result<(), Error>, Error> {
+        if let Some(layers) = &mut report.layers {
+            name_layers(layers, pack.as_ref().ok(), entry.shape.into());
+        }
+        if let (Some(to), Some(costs), Ok(pack)) = (&self.report, &costs, &pack) {
+            let by = By { profile: costs, threads, exact: false };
+            drawn(report, self.layers, pack, entry, (to, by), output)?;
+        }
+        let (Some(to), Some(recorder), Some(costs)) = (&self.trace, recorder, costs) else {
+            return Ok(Ok(()));
+        };
+        let depth = report.depth.unwrap_or(1);
+        let recorded = trace::Recorded { recorder, entry, threads, depth };
+        let traced = pack.and_then(|pack| trace::write(to, &recorded, &pack, costs));
+        if traced.is_ok() {
+            report.files.push(to.clone());
+        }
+        Ok(traced)
+    }
 }
 
 /// Draws a plan with what was measured of it. Layers are not listed unless that was asked for.

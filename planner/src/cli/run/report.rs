@@ -3,7 +3,7 @@
 use super::device::Gpu;
 use super::layers::{self, LayerTimes};
 use crate::cli::output::{milliseconds, shape};
-use crate::cli::pictures::Seen;
+use crate::cli::pictures::{Seen, Unread};
 use crate::cli::pin::listed;
 use eyelet_planner::size;
 use serde::Serialize;
@@ -74,6 +74,9 @@ pub struct Report {
     /// What was found in pictures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<Seen>,
+    /// Pictures of a folder that could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
 }
 
 /// How fast the processor was during the inferences.
@@ -253,6 +256,7 @@ impl fmt::Display for Report {
             writeln!(f, "output       {} {}{file}", output.name, shape(&output.shape))?;
         }
         self.pictures.iter().try_for_each(|seen| write!(f, "{seen}"))?;
+        self.unread.iter().try_for_each(|unread| writeln!(f, "not read: {}", unread.error))?;
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
         self.files.iter().try_for_each(|path| writeln!(f, "wrote {}", path.display()))?;
         self.layers.as_deref().map_or(Ok(()), |layers| layers::table(layers, f))

@@ -12,7 +12,7 @@ use super::trace::Recorder;
 use super::{Args, outputs, turns};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::{shape_of, strategy};
-use crate::cli::pictures::{self, Seen, View};
+use crate::cli::pictures::{self, Seen, Unread, View};
 use crate::cli::progress::Progress;
 use crate::cli::{Error, Output};
 use eyelet::arena::{MappedArena, Regions, give_back_code};
@@ -262,13 +262,21 @@ fn each_picture(
     let mut digest = Digest::default();
     for (number, path) in (1u32..).zip(&view.paths) {
         let turn = Instant::now();
-        let (values, placement) = view.read(path)?;
+        progress.set(number.into());
+        let (values, placement) = match view.read(path) {
+            Ok(picture) => picture,
+            Err(error) => {
+                let (file, error) = (path.clone(), error.to_string());
+                report.unread.push(Unread { file, error });
+                continue;
+            }
+        };
         Input::Picture(values).write(model, 0)?;
         let start = Instant::now();
         let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
         model.infer(device).map_err(failed)?;
         let ns = start.elapsed().as_nanos() as u64;
-        if number == 1 {
+        if report.pictures.is_empty() {
             report.first_ms = milliseconds(ns);
             cache.prove(&args.pack)?;
         }
@@ -276,10 +284,12 @@ fn each_picture(
         let seen = view.see(model, path, placement);
         report.pictures.push(Seen { latency_ms: Some(milliseconds(ns)), ..seen });
         samples.push(ns, turn, model.stats());
-        progress.set(number.into());
     }
     drop(progress);
-    report.runs = view.paths.len() as u32;
+    if report.pictures.is_empty() {
+        return Ok(pictures::unread(&report.unread, 0)?);
+    }
+    report.runs = report.pictures.len() as u32;
     samples.report(report);
     report.output_digest = digest.to_string();
     Ok(view.write(None, &report.pictures)?)
