@@ -32,7 +32,7 @@ impl Contender {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |error: std::io::Error| BenchError::Contender {
             name: name.clone(),
-            message: error.to_string(),
+            message: format!("it cannot be started: {error}"),
         };
         let mut child = command.spawn().map_err(failed)?;
         let (Some(ask), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
@@ -95,6 +95,7 @@ impl Contender {
             let _ = stderr.read_to_string(&mut text);
         }
         let text = text.trim().trim_start_matches("eyelet: error: ");
+        let text = text.strip_prefix(&format!("{}: ", self.name)).unwrap_or(text);
         let message = if text.is_empty() { otherwise } else { text.to_owned() };
         BenchError::Contender { name: self.name.clone(), message }.into()
     }
@@ -145,6 +146,9 @@ mod tests {
         let error = text(shell("echo 'eyelet: error: no such pack' >&2; exit 1").map(|_| ()));
         assert!(error.contains("a script") && error.contains("no such pack"), "{error}");
         assert!(!error.contains("eyelet: error"), "{error}");
+        let named =
+            text(shell("echo 'eyelet: error: a script: not a pack' >&2; exit 1").map(|_| ()));
+        assert_eq!(named, "a script: not a pack");
         let mut short = shell("echo ready; read n; echo 30 10").unwrap();
         let error = text(short.turn(2).map(|_| ()));
         assert!(error.contains("`30 10`"), "{error}");
