@@ -56,9 +56,13 @@ fn load_of(set: &TaskSet, chunk_sizes: &[u64]) -> f64 {
         return utilization(&assignment.tasks(set));
     }
     let costs = || set.tasks.iter().map(|task| &task.cost);
-    let stay: u64 = costs().map(|cost| cost.bytes.saturating_sub(cost.swappable_bytes())).sum();
-    let pool = costs().map(Cost::swappable_bytes).max().unwrap_or(0);
-    DOES_NOT_FIT + (stay + pool) as f64
+    // What is smaller than a chunk stays.
+    let needed = |chunk_bytes: &u64| {
+        let leaves = |cost: &Cost| u64::from(cost.chunks(*chunk_bytes)) * chunk_bytes;
+        let stay: u64 = costs().map(|cost| cost.bytes.saturating_sub(leaves(cost))).sum();
+        stay + costs().map(leaves).max().unwrap_or(0)
+    };
+    DOES_NOT_FIT + chunk_sizes.iter().map(needed).min().unwrap_or(0) as f64
 }
 
 #[cfg(test)]
@@ -116,6 +120,16 @@ mod tests {
         assert!(found.verdict(&set).kept());
         let streaming = set.tasks.iter().filter(|task| task.cost.streams).count();
         assert!((1..3).contains(&streaming), "{streaming} of 3 stream");
+    }
+
+    /// Half of each large plan may leave memory, in runs that are smaller than a chunk.
+    #[test]
+    fn what_no_chunk_holds_counts_as_staying() {
+        let mut large = plan(10, 8, false);
+        large.weights = Swappable::in_runs(vec![MIB / 2; 8].into());
+        let plans = vec![vec![large, plan(20, 2, true)]; 8];
+        let (set, found) = choose(&declared(32, 1000, &plans), Freedom::Subsets);
+        assert!(found.is_some(), "{:?}", set.tasks);
     }
 
     #[test]
