@@ -97,8 +97,9 @@ impl Scratch {
         })
     }
 
-    /// An empty folder in a folder.
+    /// An empty folder in a folder, from which what others have left behind is removed.
     pub fn folder(folder: &Path) -> io::Result<Self> {
+        sweep(folder);
         Self::make(folder, |path| {
             fs::create_dir(path)?;
             File::open(path)

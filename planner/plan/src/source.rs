@@ -3,7 +3,7 @@
 use eyelet::pack::{Header, PAGE};
 use eyelet::storage::residency::PageCache;
 use eyelet::storage::{
-    BufferedFile, DirectFile, MappedFile, Populate, ReadQueue, Slice, Storage, StorageError,
+    BufferedFile, DirectFile, MappedFile, Part, Populate, ReadQueue, Slice, Storage, StorageError,
 };
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
@@ -47,10 +47,33 @@ pub enum Source {
 impl Source {
     /// Opens a pack.
     pub fn open(path: &CStr, io: Io) -> Result<Self, StorageError> {
+        Self::of(path, io, None)
+    }
+
+    /// Opens a pack that is a part of a file, or a file: the first byte of it, and how many there are.
+    pub fn open_part(
+        path: &CStr,
+        io: Io,
+        part: Option<(u64, u64)>,
+    ) -> Result<Part<Self>, StorageError> {
+        let source = Self::of(path, io, part)?;
+        match (part, &source) {
+            (Some((first, bytes)), Self::Direct(_) | Self::Buffered(_) | Self::Memory(_)) => {
+                Part::new(source, first, bytes)
+            }
+            // Nothing but the part was copied.
+            (None, _) | (_, Self::Lent(..)) => {
+                let bytes = source.len()?;
+                Part::new(source, 0, bytes)
+            }
+        }
+    }
+
+    fn of(path: &CStr, io: Io, part: Option<(u64, u64)>) -> Result<Self, StorageError> {
         Ok(match io {
             Io::Direct => Self::Direct(DirectFile::open(path)?),
             Io::Buffered => Self::Buffered(BufferedFile::open(path)?),
-            Io::Memory => Self::in_memory(MappedFile::open(path, Populate::AtOpen)?)?,
+            Io::Memory => Self::in_memory(MappedFile::open(path, Populate::AtOpen)?, part)?,
         })
     }
 }
@@ -58,10 +81,14 @@ impl Source {
 impl Source {
     /// A pack in memory. One that is used where it lies is copied: a file could change meanwhile. The
     /// copy stays until the process ends.
-    fn in_memory(mut file: MappedFile) -> Result<Self, StorageError> {
-        let bytes = file.len()? as usize;
+    fn in_memory(mut file: MappedFile, part: Option<(u64, u64)>) -> Result<Self, StorageError> {
+        let (from, bytes) = match part {
+            Some(part) => part,
+            None => (0, file.len()?),
+        };
+        let bytes = bytes as usize;
         let mut start = vec![0; size_of::<Header>().min(bytes)];
-        file.read(0, &mut start)?;
+        file.read(from, &mut start)?;
         let header = start.get(..size_of::<Header>()).map(bytemuck::pod_read_unaligned::<Header>);
         if header.is_none_or(|header| header.mapped == 0) {
             return Ok(Self::Memory(file));
@@ -69,7 +96,7 @@ impl Source {
         let copy = vec![0u8; bytes + PAGE as usize].leak();
         let first = copy.as_ptr().align_offset(PAGE as usize);
         let copy = &mut copy[first..first + bytes];
-        file.read(0, copy)?;
+        file.read(from, copy)?;
         Ok(Self::Lent(file, Slice(copy)))
     }
 

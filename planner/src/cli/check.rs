@@ -1,6 +1,7 @@
 //! `eyelet check`: proves every plan of a pack, twice, and reads all of it.
 
 use super::Error;
+use super::decided::verify as verify_set;
 use super::output::{Output, is_zero};
 use super::pack_file::{PackFile, planner_types, strategy};
 use super::progress::Progress;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Proves the invariants of every plan in a pack and verifies every checksum.
 ///
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// The pack, or a set in one file: then each of its packs.
+    /// The pack, or a set in one file: then each of its packs, and whether it is the one that the set was decided for.
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
 }
@@ -78,14 +79,16 @@ struct Plan {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     if set_file::is_set_file(&args.pack) {
-        let of = |path: &Path, file| Ok(Report { file, ..report(path, output)? });
-        return output.report(&set_file::Report::new(&args.pack, of)?);
+        let decided = set_file::read(&args.pack)?;
+        verify_set(&decided)?;
+        let of = |pack| report(&pack, output);
+        return output.report(&set_file::Report::new(&args.pack, &decided, of)?);
     }
-    output.report(&report(&args.pack, output)?)
+    output.report(&report(&PackFile::open(&args.pack)?, output)?)
 }
 
-fn report(path: &Path, output: Output) -> Result<Report, Error> {
-    let pack = PackFile::open(path)?;
+fn report(pack: &PackFile, output: Output) -> Result<Report, Error> {
+    let path = pack.path();
     let skeleton = pack.skeleton(0)?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
@@ -99,7 +102,7 @@ fn report(path: &Path, output: Output) -> Result<Report, Error> {
     // Plans come before weights: what is wrong with them is found without reading much.
     for entry in &pack.entries {
         let proven = pack.prove(entry)?;
-        let (network, plan) = planner_types(&pack, &proven, entry)?;
+        let (network, plan) = planner_types(pack, &proven, entry)?;
         let proof = check(&network, &plan, pack.header.weights_bytes).map_err(|violations| {
             Error::Check { path: path.to_owned(), budget: entry.budget, violations }
         })?;
@@ -110,7 +113,7 @@ fn report(path: &Path, output: Output) -> Result<Report, Error> {
         let shape = pack.shape_name(entry)?;
         report.plans.push(Plan { shape, ..Plan::new(&network, &plan, entry, &proof, peak_layer) });
     }
-    report.verified_bytes = verify(&pack, output)?;
+    report.verified_bytes = verify(pack, output)?;
     Ok(report)
 }
 

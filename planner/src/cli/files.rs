@@ -37,7 +37,7 @@ impl Files {
     /// nothing: whoever reads it ends the verb, with a better word.
     pub fn reads_set(mut self, set: &Path, text: &str) -> Self {
         if let Ok(decided) = decided::parse(set, text) {
-            let packs = decided.packs.iter().map(|pack| &pack.path);
+            let packs = decided.packs.iter().map(|planned| &planned.pack.path);
             return self.reads("a pack of the set", packs.filter(|path| path.exists()));
         }
         let Ok(named) = named(set, text) else { return self };

@@ -12,6 +12,7 @@ mod calibrate;
 mod check;
 mod chunks;
 mod completions;
+mod decided;
 mod demo;
 mod describe;
 mod error;
@@ -120,6 +121,7 @@ pub fn main() -> ExitCode {
     if let Err(text) = verbosity::start(verbose).and_then(|()| calibrate::check()) {
         misuse(&Command::command().error(ErrorKind::InvalidValue, text));
     }
+    signals::survive_large_files();
     leftovers::before_any(signals::clean_up);
     let result = match verb {
         Verb::Zoo(args) => zoo::run(args, output),

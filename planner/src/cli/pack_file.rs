@@ -11,6 +11,7 @@ use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::open::open;
 use eyelet_planner::plan::Plan;
+use eyelet_tasks::set::decided::{Pack, Place};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -34,15 +35,27 @@ impl PackFile {
         Self::of(path, &open(path).map_err(unreadable)?)
     }
 
+    /// Maps one of several packs in a file, or a file, and checks its header.
+    pub fn part(pack: &Pack) -> Result<Self, Error> {
+        let name = pack.name();
+        let unreadable = |source| Error::Read { path: name.clone(), source };
+        Self::within(&name, &open(&pack.path).map_err(unreadable)?, pack.place)
+    }
+
     /// Maps a pack that is open, whether it still has its path or not, and checks its header. What it lies in may be longer,
     /// as a partition is.
-    pub fn of(path: &Path, mut file: &File) -> Result<Self, Error> {
+    pub fn of(path: &Path, file: &File) -> Result<Self, Error> {
+        Self::within(path, file, None)
+    }
+
+    fn within(path: &Path, mut file: &File, place: Option<Place>) -> Result<Self, Error> {
         let unreadable = |source| Error::Read { path: path.to_owned(), source };
         let wrong = |source| Error::Pack { path: path.to_owned(), source };
         // A block device has no length but this.
-        let size = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        let end = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        let Place { offset, bytes: size } = place.unwrap_or(Place { offset: 0, bytes: end });
         let mut page = vec![0; PAGE.min(size) as usize];
-        file.read_exact_at(&mut page, 0).map_err(unreadable)?;
+        file.read_exact_at(&mut page, offset).map_err(unreadable)?;
         if size < PAGE {
             return Err(wrong(too_short(&page, size)));
         }
@@ -52,12 +65,18 @@ impl PackFile {
         // SAFETY: a pack is replaced by renaming, never written in place (`eyelet_planner::replace`); a
         // file that something else cuts short meanwhile ends this process, which holds nothing.
         #[allow(unsafe_code)]
-        let map = unsafe { MmapOptions::new().len(bytes).map(file) }.map_err(unreadable)?;
+        let map = unsafe { MmapOptions::new().offset(offset).len(bytes).map(file) };
+        let map = map.map_err(unreadable)?;
         // The header has been checked: the code is one.
         let isa = Isa::from_code(header.isa).ok_or(wrong(OpenError::Isa { found: header.isa }))?;
         let shapes = executor::shapes(&page, header.shapes).collect();
         let entries = executor::entries(&page, header.plans).collect();
         Ok(Self { path: path.to_owned(), map, header, isa, shapes, entries })
+    }
+
+    /// What errors call it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The network in one of its shapes, if its section is whole.

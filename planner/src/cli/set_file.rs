@@ -2,16 +2,17 @@
 //! this file, hold the same.
 
 use super::Error;
+use super::error::SetsError;
 pub use super::error::is_set_file;
+use super::pack_file::PackFile;
 use bytemuck::{cast_slice, cast_slice_mut};
 use eyelet::pack::PAGE;
 use eyelet::set::{SetFile, SetFileError};
-use eyelet_planner::leftovers::Scratch;
 use eyelet_planner::open::{open, read_to_string};
-use eyelet_planner::replace::{folder_of, replace};
+use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_tasks::set::decided::{self, Decided, FILE};
-use eyelet_tasks::set::packed::{self, Place, table, table_bytes};
+use eyelet_tasks::set::decided::{self, Decided, FILE, Pack, Place};
+use eyelet_tasks::set::packed::{self, table, table_bytes};
 use eyelet_tasks::set::units::human_ns;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,12 +34,12 @@ pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
     let decided = decided::parse(&file, &text).map_err(Box::new)?;
     let many = || {
         let reason = "a set in one file has at most 64 tasks: give a folder".to_owned();
-        Error::Serve { path: to.to_owned(), reason }
+        SetsError::Serve { path: to.to_owned(), reason }
     };
     let mut end = table_bytes(&decided).ok_or_else(many)?;
     let mut places: BTreeMap<&Path, Place> = BTreeMap::new();
     for planned in &decided.packs {
-        let path = planned.path.as_path();
+        let path = planned.pack.path.as_path();
         if places.contains_key(path) {
             continue;
         }
@@ -48,7 +49,7 @@ pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
         end += bytes.next_multiple_of(PAGE);
     }
     let of_tasks: Vec<Place> =
-        decided.packs.iter().map(|planned| places[planned.path.as_path()]).collect();
+        decided.packs.iter().map(|planned| places[planned.pack.path.as_path()]).collect();
     let head = table(&decided, &of_tasks, end).ok_or_else(many)?;
     replace(to, |into| {
         into.write_all(&head)?;
@@ -74,55 +75,26 @@ fn read_front(file: &mut File, words: &mut [u64]) -> io::Result<()> {
     file.read_exact(cast_slice_mut(words))
 }
 
-/// A set's file in a folder of its own, which is removed in the end.
-pub struct Unpacked {
-    folder: Scratch,
-    pub decided: Decided,
-}
-
-impl Unpacked {
-    /// Unpacks a set's file next to it.
-    pub fn of(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::Read { path: path.to_owned(), source };
-        let refused = |source| Error::SetFile { path: path.to_owned(), source };
-        let mut file = open(path).map_err(unreadable)?;
-        let size = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        if size < PAGE {
-            return Err(refused(SetFileError::Size { found: size, expected: PAGE }));
-        }
-        // In words, since the table's records are aligned.
-        let mut words = vec![0u64; PAGE as usize / 8];
-        read_front(&mut file, &mut words).map_err(unreadable)?;
-        let bytes = SetFile::table_bytes(cast_slice(&words), size).map_err(refused)?;
-        words.resize(bytes / 8, 0);
-        read_front(&mut file, &mut words).map_err(unreadable)?;
-        let set = SetFile::view(cast_slice(&words), size).map_err(refused)?;
-        let near = folder_of(path);
-        let unwritable = |source| Error::Write { path: near.to_owned(), source };
-        let folder = Scratch::folder(near).map_err(unwritable)?;
-        let name = |offset: u64| PathBuf::from(format!("{offset}.pack"));
-        for entry in set.tasks() {
-            let to = folder.path().join(name(entry.pack_offset));
-            if !to.exists() {
-                file.seek(SeekFrom::Start(entry.pack_offset)).map_err(unreadable)?;
-                let mut pack = (&mut file).take(entry.pack_bytes);
-                replace(&to, |into| io::copy(&mut pack, into).map(drop)).map_err(unwritable)?;
-            }
-        }
-        let relative = packed::decided(&set, |entry| name(entry.pack_offset));
-        let text = relative.to_toml();
-        // Names, times and memory, as of a set that one has written by hand.
-        decided::parse(path, &text).map_err(Box::new)?;
-        replace(&folder.path().join(FILE), |into| into.write_all(text.as_bytes()))
-            .map_err(unwritable)?;
-        let decided = packed::decided(&set, |entry| folder.path().join(name(entry.pack_offset)));
-        Ok(Self { folder, decided })
+/// Reads what a set's file says of its tasks.
+pub fn read(path: &Path) -> Result<Decided, Error> {
+    let unreadable = |source| Error::Read { path: path.to_owned(), source };
+    let refused = |source| SetsError::File { path: path.to_owned(), source };
+    let mut file = open(path).map_err(unreadable)?;
+    let size = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    if size < PAGE {
+        return Err(refused(SetFileError::Size { found: size, expected: PAGE }).into());
     }
-
-    /// The folder.
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
+    // In words, since the table's records are aligned.
+    let mut words = vec![0u64; PAGE as usize / 8];
+    read_front(&mut file, &mut words).map_err(unreadable)?;
+    let bytes = SetFile::table_bytes(cast_slice(&words), size).map_err(refused)?;
+    words.resize(bytes / 8, 0);
+    read_front(&mut file, &mut words).map_err(unreadable)?;
+    let set = SetFile::view(cast_slice(&words), size).map_err(refused)?;
+    let decided = packed::decided(path, &set);
+    // Names, times and memory, as of a set that one has written by hand.
+    decided::parse(path, &decided.to_toml()).map_err(Box::new)?;
+    Ok(decided)
 }
 
 /// What is in a set's file, and a report of each of its packs.
@@ -152,22 +124,18 @@ struct Row {
 }
 
 impl<R> Report<R> {
-    /// Of a file. `of` reports a pack that lies at a path for a while, and is called something else.
+    /// Of a file. `of` reports a pack.
     pub fn new(
         path: &Path,
-        mut of: impl FnMut(&Path, PathBuf) -> Result<R, Error>,
+        decided: &Decided,
+        mut of: impl FnMut(PackFile) -> Result<R, Error>,
     ) -> Result<Self, Error> {
-        let unpacked = Unpacked::of(path)?;
-        let Decided { set, assignment, packs } = &unpacked.decided;
-        let label = |pack: &Path| {
-            let offset = pack.file_stem().unwrap_or_default().to_string_lossy();
-            PathBuf::from(format!("{}:{offset}", path.display()))
-        };
+        let Decided { set, assignment, packs } = decided;
         let row = |k: usize| {
             let task = &set.tasks[k];
             Row {
                 name: task.name.clone(),
-                pack: label(&packs[k].path),
+                pack: packs[k].pack.name(),
                 budget_bytes: packs[k].budget,
                 bytes: task.cost.bytes,
                 chunks: assignment.chunks[k],
@@ -178,15 +146,15 @@ impl<R> Report<R> {
                 streams: task.cost.streams,
             }
         };
-        let mut paths: Vec<&PathBuf> = packs.iter().map(|planned| &planned.path).collect();
-        paths.sort();
-        paths.dedup();
-        let reports = paths.into_iter().map(|pack| of(pack, label(pack)));
+        let mut each: Vec<&Pack> = packs.iter().map(|planned| &planned.pack).collect();
+        each.sort();
+        each.dedup();
+        let reports = each.into_iter().map(PackFile::part).map(|pack| pack.and_then(&mut of));
         Ok(Self {
             file: path.to_owned(),
             memory_bytes: set.memory_bytes,
             chunk_bytes: assignment.chunk_bytes,
-            pool_chunks: unpacked.decided.pool(),
+            pool_chunks: decided.pool(),
             order: decided::order(assignment.policy),
             tasks: (0..set.tasks.len()).map(row).collect(),
             packs: reports.collect::<Result<_, _>>()?,

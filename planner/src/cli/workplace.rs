@@ -2,7 +2,7 @@
 //! the page cache.
 
 use super::Error;
-use eyelet_planner::leftovers::{self, Scratch};
+use eyelet_planner::leftovers::Scratch;
 use std::ffi::CString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,6 @@ use std::path::Path;
 /// there is one. What earlier processes left there goes.
 pub fn workplace(parent: Option<&Path>) -> Result<Scratch, Error> {
     let make = |parent: &Path| {
-        leftovers::sweep(parent);
         Scratch::folder(parent).map_err(|source| Error::Write { path: parent.to_owned(), source })
     };
     if let Some(parent) = parent {

@@ -4,11 +4,14 @@ use crate::common::command::{eyelet_in, folder, packed};
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
-use eyelet::set::SetFile;
+use eyelet::pack::PAGE;
+use eyelet::pack::crc32c::crc32c;
+use eyelet::set::{SetFile, SetHeader, SetTask};
 use eyelet::storage::{BufferedFile, Part};
 use serde_json::Value;
 use std::ffi::CString;
 use std::fs;
+use std::mem::swap;
 use std::path::Path;
 
 /// Two cameras that fit, or do not, with a period.
@@ -290,6 +293,29 @@ fn one_file_holds_an_admitted_set() {
         let mut parts = Part::new(whole, 0, entry.pack_bytes).unwrap();
         assert_eq!(outputs(&mut part, entry.budget), outputs(&mut parts, entry.budget));
     }
+    // So is one for other packs.
+    let file = folder.path().join("set.pack");
+    let sound = fs::read(&file).unwrap();
+    let other: [(fn(&mut [SetTask]), &str); 4] = [
+        (|tasks| tasks[0].budget += PAGE, "no plan for the set's budget"),
+        (|tasks| tasks[0].bytes -= PAGE, "was decided for a plan of"),
+        (|tasks| tasks[0].room -= 1, "chunks that leave memory"),
+        (
+            |tasks| {
+                let [first, .., last] = tasks else { panic!("three tasks") };
+                swap(&mut first.pack_offset, &mut last.pack_offset);
+                swap(&mut first.pack_bytes, &mut last.pack_bytes);
+            },
+            "decide again with `eyelet schedule -o`",
+        ),
+    ];
+    for (change, reason) in other {
+        fs::write(&file, with_tasks(&sound, change)).unwrap();
+        for verb in ["check", "serve"] {
+            run(&[verb, "set.pack"]).fails(&["set.pack", reason]);
+        }
+    }
+    fs::write(&file, &sound).unwrap();
     // A damaged table is refused, by the numbers.
     let mut bytes = fs::read(folder.path().join("set.pack")).unwrap();
     bytes[200] ^= 1;
@@ -300,6 +326,21 @@ fn one_file_holds_an_admitted_set() {
     run(&["inspect", "set.pack"]).fails(&["truncated"]);
     let left = names(folder.path());
     assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
+}
+
+/// A set's file with other records of its tasks, and their checksum.
+fn with_tasks(sound: &[u8], change: impl Fn(&mut [SetTask])) -> Vec<u8> {
+    let (head, rest) = sound.split_at(size_of::<SetHeader>());
+    let mut header: SetHeader = bytemuck::pod_read_unaligned(head);
+    let (records, rest) = rest.split_at(header.tasks as usize * size_of::<SetTask>());
+    let mut tasks: Vec<SetTask> = bytemuck::pod_collect_to_vec(records);
+    change(&mut tasks);
+    let bytes = |header: &SetHeader| {
+        [bytemuck::bytes_of(header), bytemuck::cast_slice(&tasks), rest].concat()
+    };
+    header.crc = 0;
+    header.crc = crc32c(0, &bytes(&header)[..header.table_bytes as usize]);
+    bytes(&header)
 }
 
 /// Bits of a network's first output, whose pack lies there.

@@ -4,6 +4,7 @@ mod alloc;
 mod bench;
 mod planning;
 mod run;
+mod sets;
 mod shapes;
 mod sizes;
 mod target;
@@ -12,14 +13,15 @@ pub use alloc::AllocError;
 pub use bench::BenchError;
 pub use planning::PlanningError;
 pub use run::RunError;
+pub use sets::SetsError;
 pub use shapes::ShapesError;
 pub use sizes::SizesError;
 pub use target::TargetError;
 
 use eyelet::arena::ArenaError;
 use eyelet::device::threads::ThreadError;
-use eyelet::executor::{ChunkedError, InferError, OpenError};
-use eyelet::set::{SET_MAGIC, TaskSetError, is_set};
+use eyelet::executor::{InferError, OpenError};
+use eyelet::set::{SET_MAGIC, is_set};
 use eyelet::storage::StorageError;
 use eyelet_planner::board::BoardError;
 use eyelet_planner::check::Violation;
@@ -57,6 +59,8 @@ pub enum Error {
     Planning(#[from] PlanningError),
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Sets(#[from] SetsError),
     #[error(transparent)]
     Shapes(#[from] ShapesError),
     #[error(transparent)]
@@ -102,11 +106,6 @@ pub enum Error {
     )]
     Check { path: PathBuf, budget: u64, violations: Vec<Violation> },
 
-    #[error(
-        "{}: it has no plan for the set's budget of {} exactly; it has plans for {}: decide again with `eyelet schedule \
-         -o`", path.display(), size::exact(*budget), exact_sizes(plans)
-    )]
-    BudgetOfSet { path: PathBuf, budget: u64, plans: Vec<u64> },
     #[error(transparent)]
     Npy(#[from] npy::Error),
     #[error(transparent)]
@@ -129,45 +128,6 @@ pub enum Error {
     Infer { path: PathBuf, number: u32, source: InferError },
     #[error(transparent)]
     TaskSet(#[from] Box<eyelet_tasks::set::SetError>),
-    #[error("{}: the set is not schedulable; {change}", path.display())]
-    NotSchedulable { path: PathBuf, change: String },
-    #[error(
-        "{}: task {task:?} has neither a pack nor a model, so that there is nothing to run: give it one", path.display()
-    )]
-    NothingToRun { path: PathBuf, task: String },
-    #[error(
-        "{}: chunks of {chunk} bytes are no whole pages: give multiples of {page} bytes, such as {}B", path.display(),
-        chunk.next_multiple_of(*page)
-    )]
-    ChunkOfPages { path: PathBuf, chunk: u64, page: u64 },
-    #[error(
-        "-o {}: {} would be replaced, and that folder's set.toml is not one that `eyelet schedule` wrote: give another \
-         folder, or move these files", folder.display(), path.display()
-    )]
-    Foreign { path: PathBuf, folder: PathBuf },
-    #[error("{}: {source}", path.display())]
-    SetFile { path: PathBuf, source: eyelet::set::SetFileError },
-    #[error("{}: {reason}", path.display())]
-    Serve { path: PathBuf, reason: String },
-    #[error(
-        "{}: task {task:?} was decided for a plan of {}, and its pack's plan takes {}: decide again with `eyelet schedule \
-         -o`", path.display(), size::exact(*decided), size::exact(*found)
-    )]
-    OtherPack { path: PathBuf, task: String, decided: u64, found: u64 },
-    #[error("{}: {source}", path.display())]
-    OpenInSet { path: PathBuf, source: ChunkedError },
-    #[error(
-        "internal: a memory of {} leaves {found} chunks beside what stays, not {wanted}; please report this",
-        size::exact(*memory)
-    )]
-    Pool { memory: u64, wanted: u32, found: u32 },
-    #[error("internal: the set cannot be run: {0}; please report this")]
-    TaskSetRefused(TaskSetError),
-    #[error(
-        "{}: --rates divides the memory for each number of networks: give the set that this was made from",
-        path.display()
-    )]
-    RatesOfDecided { path: PathBuf },
 
     #[error("`eyelet {verb}` failed: {message}")]
     Child { verb: &'static str, message: String },

@@ -11,7 +11,7 @@ use eyelet_planner::size;
 use serde::Serialize;
 use shape::ShapeReport;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Shows what is in a pack: its network, in each of its shapes, its plans, and how each plan uses its arena. Predicts
 /// how long its plans take on machines that were measured.
@@ -50,19 +50,19 @@ struct Report {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     if set_file::is_set_file(&args.pack) {
-        let of = |path: &Path, file| Ok(Report { file, ..report(&args, path)? });
-        return output.report(&set_file::Report::new(&args.pack, of)?);
+        let of = |pack| report(&args, &pack);
+        let decided = set_file::read(&args.pack)?;
+        return output.report(&set_file::Report::new(&args.pack, &decided, of)?);
     }
-    output.report(&report(&args, &args.pack)?)
+    output.report(&report(&args, &PackFile::open(&args.pack)?)?)
 }
 
-fn report(args: &Args, path: &Path) -> Result<Report, Error> {
-    let pack = PackFile::open(path)?;
-    let shapes = (0..pack.shapes.len()).map(|shape| ShapeReport::new(args, &pack, shape));
+fn report(args: &Args, pack: &PackFile) -> Result<Report, Error> {
+    let shapes = (0..pack.shapes.len()).map(|shape| ShapeReport::new(args, pack, shape));
     let mut shapes = shapes.collect::<Result<Vec<_>, _>>()?;
     let one = shapes.pop_if(|shape| shape.is_only());
     Ok(Report {
-        file: path.to_owned(),
+        file: pack.path().to_owned(),
         file_bytes: pack.header.file_bytes,
         version: pack.header.version,
         isa: pack.isa.name(),

@@ -6,6 +6,7 @@
 use super::costs::Model;
 use super::plans::Plans;
 use crate::cli::Error;
+use crate::cli::error::SetsError;
 use crate::cli::files::Files;
 use crate::cli::output::Output;
 use crate::cli::pack_file::PackFile;
@@ -17,6 +18,7 @@ use eyelet_planner::leftovers::Scratch;
 use eyelet_planner::open::{open, read_to_string};
 use eyelet_planner::replace::{folder_of, replace};
 use eyelet_planner::strategy::PackRequest;
+use eyelet_planner::write::WriteError;
 use eyelet_tasks::schedule::Schedule;
 use eyelet_tasks::set::decided::{Decided, FILE, Planned, is_decided};
 use eyelet_tasks::set::file::{Declared, Source, named};
@@ -48,14 +50,18 @@ pub struct Set<'a> {
 pub fn for_device(file: &Path, declared: &mut Declared) -> Result<(), Error> {
     declared.set.page_bytes = PAGE;
     match declared.chunk_sizes.iter().find(|bytes| !bytes.is_multiple_of(PAGE)) {
-        Some(&chunk) => Err(Error::ChunkOfPages { path: file.to_owned(), chunk, page: PAGE }),
+        Some(&chunk) => {
+            Err(SetsError::ChunkOfPages { path: file.to_owned(), chunk, page: PAGE }.into())
+        }
         None => Ok(()),
     }
 }
 
 /// Refuses a folder in which a source of the set would be replaced, or what is not an earlier schedule.
 pub fn check(folder: &Path, file: &Path, text: &str, files: Files) -> Result<(), Error> {
-    let Ok(found) = folder.metadata() else { return files.check() };
+    let Ok(found) = folder.metadata() else {
+        return files.writes("-o", [&folder.to_owned()]).check();
+    };
     if !found.is_dir() {
         let source = io::Error::from_raw_os_error(libc::ENOTDIR);
         return Err(Error::Write { path: folder.to_owned(), source });
@@ -69,7 +75,7 @@ pub fn check(folder: &Path, file: &Path, text: &str, files: Files) -> Result<(),
     let set = folder.join(FILE);
     let ours = || read_to_string(&set).is_ok_and(|text| is_decided(&set, &text));
     match outputs.into_iter().find(|path| path.symlink_metadata().is_ok()) {
-        Some(path) if !ours() => Err(Error::Foreign { path, folder: folder.to_owned() }),
+        Some(path) if !ours() => Err(SetsError::Foreign { path, folder: folder.to_owned() }.into()),
         _ => Ok(()),
     }
 }
@@ -99,13 +105,14 @@ pub fn write(
             Some((_, planned)) => planned.clone(),
             None => {
                 let path = PathBuf::from(stem + ".pack");
-                set.write_pack(&scratch.path().join(&path), source, budget, output)?;
-                let planned = Planned { path, budget };
+                let wrote = set.write_pack(&scratch.path().join(&path), source, budget, output);
+                wrote.map_err(|error| in_place(error, folder))?;
+                let planned = Planned { pack: path.into(), budget };
                 made.push((source, planned.clone()));
                 planned
             }
         };
-        let path = scratch.path().join(&planned.path);
+        let path = scratch.path().join(&planned.pack.path);
         verify(&path, &planned, task, assignment.chunk_bytes)?;
         forget(&path);
         packs.push(planned);
@@ -113,7 +120,7 @@ pub fn write(
     let decided = Decided { set: schedule.set.clone(), assignment: assignment.clone(), packs };
     let text = decided.to_toml();
     replace(&scratch.path().join(FILE), |file| file.write_all(text.as_bytes())).map_err(failed)?;
-    let files: Vec<PathBuf> = made.into_iter().map(|(_, planned)| planned.path).collect();
+    let files: Vec<PathBuf> = made.into_iter().map(|(_, planned)| planned.pack.path).collect();
     let bytes = files.iter().filter_map(|name| fs::metadata(scratch.path().join(name)).ok());
     let bytes = bytes.map(|found| found.len()).sum();
     let packs = files.len();
@@ -132,7 +139,11 @@ pub fn write_file(
     let near = folder_of(to);
     let failed = |source| Error::Write { path: near.to_owned(), source };
     let scratch = Scratch::folder(near).map_err(failed)?;
-    let written = write(scratch.path(), set, schedule, assignment, output)?;
+    let written = write(scratch.path(), set, schedule, assignment, output);
+    let written = written.map_err(|error| match error {
+        Error::Write { source, .. } => Error::Write { path: to.to_owned(), source },
+        error => error,
+    })?;
     let bytes = set_file::write(scratch.path(), to)?;
     Ok(Written { folder: to.to_owned(), packs: written.packs, bytes })
 }
@@ -145,9 +156,9 @@ impl Set<'_> {
         source: Option<&'s Source>,
     ) -> Result<(&'s Source, u64), Error> {
         let nothing =
-            || Error::NothingToRun { path: self.file.to_owned(), task: task.name.clone() };
+            || SetsError::NothingToRun { path: self.file.to_owned(), task: task.name.clone() };
         match source.ok_or_else(nothing)? {
-            Source::Measured(_) => Err(nothing()),
+            Source::Measured(_) => Err(nothing().into()),
             source => {
                 let unknown = || Error::Internal(format!("no plan of {} costs so much", task.name));
                 Ok((source, self.plans.budget(source, &task.cost).ok_or_else(unknown)?))
@@ -201,6 +212,18 @@ fn verify(path: &Path, planned: &Planned, task: &Task, chunk_bytes: u64) -> Resu
             "the plan of {} has {has} chunks of {chunk_bytes} bytes, {promised} were counted",
             task.name
         ))),
+    }
+}
+
+/// An error of writing a file that is not in its place yet, with that place.
+fn in_place(error: Error, folder: &Path) -> Error {
+    let at = |path: &Path| folder.join(path.file_name().unwrap_or_default());
+    match error {
+        Error::Write { path, source } => Error::Write { path: at(&path), source },
+        Error::WritePack(WriteError::Io { path, error }) => {
+            Error::Write { path: at(&path), source: error }
+        }
+        error => error,
     }
 }
 

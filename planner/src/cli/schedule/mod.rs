@@ -8,6 +8,7 @@ mod swappable;
 
 use super::Error;
 use super::calibrate::Calibration;
+use super::error::SetsError;
 use super::files::Files;
 use super::output::Output;
 use super::set_file::names_file;
@@ -58,14 +59,17 @@ Example:
 
 /// The text of a task set's file.
 pub fn read_set(path: &Path) -> Result<String, Error> {
-    read_to_string(path).map_err(|source| match source.kind() {
-        ErrorKind::InvalidData => {
-            let reason = "it is no text, so it is no task set: give a set's .toml file, or a folder that `eyelet \
-                          schedule -o` has written";
-            Error::Serve { path: path.to_owned(), reason: reason.to_owned() }
-        }
+    let wrong = |what: &str| {
+        let reason = format!(
+            "it is {what}, so it is no task set: give a set's .toml file, or what `eyelet schedule -o` has written"
+        );
+        Error::from(SetsError::Serve { path: path.to_owned(), reason })
+    };
+    let text = read_to_string(path).map_err(|source| match source.kind() {
+        ErrorKind::InvalidData => wrong("no text"),
         _ => Error::Read { path: path.to_owned(), source },
-    })
+    })?;
+    if text.trim().is_empty() { Err(wrong("empty")) } else { Ok(text) }
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
@@ -107,6 +111,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&report)?;
     match schedule.admitted() {
         true => Ok(()),
-        false => Err(Error::NotSchedulable { path: args.file, change: report.cheapest() }),
+        false => {
+            Err(SetsError::NotSchedulable { path: args.file, change: report.cheapest() }.into())
+        }
     }
 }

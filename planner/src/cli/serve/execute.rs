@@ -7,14 +7,14 @@ use super::live;
 use super::machine::{Disturbance, Memory, Meter, Ticks};
 use super::measure::{How, Measured, Solo};
 use super::threads::with_threads;
-use crate::cli::output::Output;
-
 use crate::cli::Error;
+use crate::cli::error::SetsError;
+use crate::cli::output::Output;
 use eyelet::arena::SharedArena;
 use eyelet::device::Device;
 use eyelet::executor::{ChunkedError, ChunkedInstance};
 use eyelet::set::{Activity, Counts, Member, Running, SetEvent, TaskSet};
-use eyelet::storage::{Faulty, MAX_DEPTH, ReadQueue, Storage, StorageError};
+use eyelet::storage::{Faulty, MAX_DEPTH, Part, ReadQueue, Storage, StorageError};
 use eyelet::tasks::{ReleaseError, Task};
 use eyelet_planner::source::Source;
 use eyelet_tasks::set::decided::Decided;
@@ -71,8 +71,8 @@ pub struct TaskOutcome {
 
 /// A pack that is read, with faults or without.
 enum Disk<'s> {
-    Sound(Box<Source>),
-    Faulty(Box<Faulty<'s, Source>>),
+    Sound(Box<Part<Source>>),
+    Faulty(Box<Faulty<'s, Part<Source>>>),
 }
 
 impl Storage for Disk<'_> {
@@ -123,7 +123,7 @@ fn opened(wanted: &Wanted<'_>, shown: &[Shown]) -> Result<Outcome, Error> {
         .iter()
         .map(|planned| {
             let unknown =
-                || Error::Internal(format!("{} was not measured", planned.path.display()));
+                || Error::Internal(format!("{} was not measured", planned.pack.name().display()));
             measured.solo(planned).ok_or_else(unknown)
         })
         .collect::<Result<_, _>>()?;
@@ -135,11 +135,11 @@ fn opened(wanted: &Wanted<'_>, shown: &[Shown]) -> Result<Outcome, Error> {
     for ((planned, &chunks), faults) in
         decided.packs.iter().zip(&decided.assignment.chunks).zip(&wanted.faults)
     {
-        let mut disk = how.open(&planned.path)?;
+        let mut disk = how.open(&planned.pack)?;
         let network = ChunkedInstance::open(&mut disk, &arena, how.options(planned.budget), chunks);
         networks.push(network.map_err(|source| match source {
-            ChunkedError::Open(source) => Error::pack(&planned.path, source),
-            source => Error::OpenInSet { path: planned.path.clone(), source },
+            ChunkedError::Open(source) => Error::pack(&planned.pack.name(), source),
+            source => SetsError::Open { path: planned.pack.name(), source }.into(),
         })?);
         disks.push(match faults.script.as_slice() {
             [] => Disk::Sound(Box::new(disk)),
@@ -148,18 +148,15 @@ fn opened(wanted: &Wanted<'_>, shown: &[Shown]) -> Result<Outcome, Error> {
     }
     let pool = arena.pool()?;
     if pool.chunks() < decided.pool() {
-        return Err(Error::Pool {
-            memory: memory_bytes,
-            wanted: decided.pool(),
-            found: pool.chunks(),
-        });
+        let (memory, wanted, found) = (memory_bytes, decided.pool(), pool.chunks());
+        return Err(SetsError::Pool { memory, wanted, found }.into());
     }
     let tasks = scheduled(decided, wanted.arrivals);
     let members = networks.iter_mut().zip(&mut disks).zip(&tasks);
     let members =
         members.map(|((network, storage), task)| Member { task: *task, network, storage });
     let mut set: TaskSet<'_, '_, Disk<'_>, MOST_TASKS> =
-        TaskSet::new(decided.assignment.policy, members, pool).map_err(Error::TaskSetRefused)?;
+        TaskSet::new(decided.assignment.policy, members, pool).map_err(SetsError::Refused)?;
     let open_ns = start.elapsed().as_nanos() as u64;
     let outcome = with_threads(how.threads, how.cores.as_ref(), |device| {
         run((wanted, shown), &solos, &mut set, device)

@@ -1,6 +1,6 @@
 //! What networks and storage cost on this machine, measured alone: the worst time seen, times a margin.
 
-use super::super::error::ShapesError;
+use super::super::error::{SetsError, ShapesError};
 use super::threads::with_threads;
 use crate::cli::Error;
 use crate::cli::first::First;
@@ -14,14 +14,14 @@ use eyelet::device::Device;
 use eyelet::executor::{Feed, Instance, Model, Options, Ports, Progress};
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{PAGE, PlanEntry};
-use eyelet::storage::Storage;
+use eyelet::storage::{Part, Storage};
 use eyelet_planner::cores::Cores;
 use eyelet_planner::source::{Io, Source};
-use eyelet_tasks::set::decided::Planned;
+use eyelet_tasks::set::decided::{Pack, Planned};
 use eyelet_tasks::set::{self, Cost, Swappable, Transfer};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// How to measure.
@@ -69,20 +69,20 @@ impl Measured {
     /// If all take more, the smallest one's bytes are returned, without times.
     pub fn pack(
         &mut self,
-        path: &Path,
+        pack: &Pack,
         budget: Option<u64>,
         most: u64,
     ) -> Result<Vec<Cost>, Error> {
-        let plans = layouts(path)?;
+        let plans = layouts(pack)?;
         let wanted = |plan: &&Layout| budget.is_none_or(|budget| plan.budget == budget);
         let Some(smallest) = plans.iter().filter(wanted).map(|plan| plan.bytes).min() else {
             let plans = plans.iter().map(|plan| plan.budget).collect();
-            let (path, budget) = (path.to_owned(), budget.unwrap_or(u64::MAX));
-            return Err(Error::BudgetOfSet { path, budget, plans });
+            let (path, budget) = (pack.name(), budget.unwrap_or(u64::MAX));
+            return Err(SetsError::Budget { path, budget, plans }.into());
         };
         let mut found = Vec::new();
         for plan in plans.iter().filter(wanted).filter(|plan| plan.bytes <= most) {
-            let planned = Planned { path: path.to_owned(), budget: plan.budget };
+            let planned = Planned { pack: pack.clone(), budget: plan.budget };
             if self.solo(&planned).is_none() {
                 let solo = self.how.first.run(|| self.how.solo(planned.clone(), plan))??;
                 self.solos.push(solo);
@@ -101,19 +101,19 @@ impl Measured {
     }
 
     /// The plan of a pack that costs so much.
-    pub fn costing(&self, path: &Path, cost: &Cost) -> Option<&Solo> {
-        self.solos.iter().find(|solo| solo.planned.path == path && solo.cost == *cost)
+    pub fn costing(&self, pack: &Pack, cost: &Cost) -> Option<&Solo> {
+        self.solos.iter().find(|solo| solo.planned.pack == *pack && solo.cost == *cost)
     }
 
     /// What reads of chunks of these sizes cost, by reading some of each pack.
     pub fn storage(&self, chunk_sizes: &[u64]) -> Result<set::Storage, Error> {
-        let mut packs: Vec<&PathBuf> = self.solos.iter().map(|solo| &solo.planned.path).collect();
+        let mut packs: Vec<&Pack> = self.solos.iter().map(|solo| &solo.planned.pack).collect();
         packs.sort();
         packs.dedup();
         let mut times = Vec::new();
         for &bytes in chunk_sizes {
-            for path in &packs {
-                let read = self.how.first.run(|| self.how.read(path, bytes))??;
+            for pack in &packs {
+                let read = self.how.first.run(|| self.how.read(pack, bytes))??;
                 times.push((bytes, read));
             }
         }
@@ -134,8 +134,8 @@ struct Layout {
 
 /// The plans of a pack. It is not mapped any more when this returns: pages that are mapped stay in the page cache, where
 /// a file that is read past it must have none.
-fn layouts(path: &Path) -> Result<Vec<Layout>, Error> {
-    let pack = PackFile::open(path)?;
+fn layouts(pack: &Pack) -> Result<Vec<Layout>, Error> {
+    let pack = PackFile::part(pack)?;
     if pack.shapes.len() > 1 {
         return Err(ShapesError::OneShape { what: "a task", shapes: pack.shapes.len() }.into());
     }
@@ -179,11 +179,13 @@ const MAPPED_NS: u64 = 30_000;
 
 impl How {
     /// Opens a pack to be read.
-    pub fn open(&self, path: &Path) -> Result<Source, Error> {
+    pub fn open(&self, pack: &Pack) -> Result<Part<Source>, Error> {
+        let name = pack.name();
         let unreadable =
-            |error: std::ffi::NulError| Error::Read { path: path.to_owned(), source: error.into() };
-        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(unreadable)?;
-        Source::open(&c_path, self.io).map_err(|error| Error::pack(path, error.into()))
+            |error: std::ffi::NulError| Error::Read { path: name.clone(), source: error.into() };
+        let path = CString::new(pack.path.as_os_str().as_bytes()).map_err(unreadable)?;
+        let place = pack.place.map(|place| (place.offset, place.bytes));
+        Source::open_part(&path, self.io, place).map_err(|error| Error::pack(&name, error.into()))
     }
 
     /// How a plan is opened.
@@ -193,16 +195,16 @@ impl How {
 
     /// Runs a plan alone, as a set runs it: step by step, inputs before the first.
     fn solo(&self, planned: Planned, plan: &Layout) -> Result<Solo, Error> {
-        let path = planned.path.as_path();
-        let mut storage = self.open(path)?;
+        let path = planned.pack.name();
+        let mut storage = self.open(&planned.pack)?;
         let mut arena = MappedArena::new(plan.bytes as usize)?;
         let mut memory = arena.memory();
         let instance =
             Instance::open(&mut storage, memory.as_mut_slice(), self.options(plan.budget));
-        let mut instance = instance.map_err(|source| Error::pack(path, source))?;
+        let mut instance = instance.map_err(|source| Error::pack(&path, source))?;
         let times = with_threads(self.threads, self.cores.as_ref(), |device| {
             let mut model = instance.inline(&mut storage);
-            Times::of(&mut model, device, path, self.runs)
+            Times::of(&mut model, device, &path, self.runs)
         })??;
         let worst = |ns: u64| (ns as f64 * self.margin) as u64 + 1;
         let compute_ns = worst(times.totals_ns.iter().copied().max().unwrap_or(0));
@@ -226,9 +228,10 @@ impl How {
     }
 
     /// Times of reading chunks all over a pack, each with its checksum.
-    fn read(&self, path: &Path, chunk_bytes: u64) -> Result<Vec<u64>, Error> {
-        let wrong = |source: eyelet::storage::StorageError| Error::pack(path, source.into());
-        let mut storage = self.open(path)?;
+    fn read(&self, pack: &Pack, chunk_bytes: u64) -> Result<Vec<u64>, Error> {
+        let wrong =
+            |source: eyelet::storage::StorageError| Error::pack(&pack.name(), source.into());
+        let mut storage = self.open(pack)?;
         let whole = storage.len().map_err(wrong)? / PAGE * PAGE;
         let bytes = chunk_bytes.min(whole);
         let mut arena = MappedArena::new(bytes as usize)?;

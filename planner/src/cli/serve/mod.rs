@@ -19,19 +19,20 @@ mod trace;
 
 use super::Error;
 use super::calibrate::Calibration;
+use super::error::SetsError;
 use super::files::Files;
 use super::first::First;
 use super::output::Output;
 use super::pin::{Pin, Pinned};
 use super::schedule::read_set;
-use super::set_file::{Unpacked, is_set_file};
+use super::set_file::{self, is_set_file};
 use arrivals::Kind;
 use execute::{Outcome, Wanted, execute};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::leftovers;
 use eyelet_planner::source::Io;
-use eyelet_tasks::set::decided::{self, FILE};
+use eyelet_tasks::set::decided::{self, Decided, FILE};
 use eyelet_tasks::set::units::time_ns;
 use inject::{Faults, Inject};
 use measure::{How, Measured, Solo};
@@ -142,24 +143,45 @@ impl Args {
     }
 }
 
+/// The set that is served.
+struct Set {
+    /// Its file.
+    file: PathBuf,
+    /// What that says, where it is a text.
+    text: String,
+    /// What is decided for it, if something is.
+    decided: Option<Decided>,
+}
+
+impl Set {
+    fn read(args: &Args) -> Result<Self, Error> {
+        let files = |set| {
+            let files = Files::default().reads("the task set", [set]);
+            files.reads_board("--pin", args.pin.pin.as_deref()).writes("--trace", &args.trace)
+        };
+        files(&args.set).check()?;
+        if is_set_file(&args.set) {
+            let (file, text) = (args.set.clone(), String::new());
+            let decided = Some(set_file::read(&file)?);
+            return Ok(Self { file, text, decided });
+        }
+        let folder = args.set.is_dir();
+        let file = if folder { args.set.join(FILE) } else { args.set.clone() };
+        let text = read_set(&file)?;
+        files(&file).reads_set(&file, &text).check()?;
+        // The file in such a folder may be named, too.
+        let decided = match decided::parse(&file, &text) {
+            Ok(decided) => Some(decided),
+            Err(wrong) if folder => return Err(Box::new(wrong).into()),
+            Err(_) => None,
+        };
+        Ok(Self { file, text, decided })
+    }
+}
+
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    Files::default().reads("the set", [&args.set]).writes("--trace", &args.trace).check()?;
-    // One file is unpacked, and is there as long as it is served.
-    let unpacked = is_set_file(&args.set).then(|| Unpacked::of(&args.set)).transpose()?;
-    let set = unpacked.as_ref().map_or(args.set.as_path(), Unpacked::path);
-    let folder = set.is_dir();
-    let file = if folder { set.join(FILE) } else { set.to_owned() };
+    let Set { file, text, decided } = Set::read(&args)?;
     let file = &file;
-    let text = read_set(file)?;
-    let files = Files::default().reads("the task set", [file]).reads_set(file, &text);
-    let files = files.reads_board("--pin", args.pin.pin.as_deref());
-    files.writes("--trace", &args.trace).check()?;
-    // The file in such a folder may be named, too.
-    let decided = match decided::parse(file, &text) {
-        Ok(decided) => Some(decided),
-        Err(wrong) if folder => return Err(Box::new(wrong).into()),
-        Err(_) => None,
-    };
     // A signal ends the run, not the command: the report is printed, and what is left behind is removed at the end.
     leftovers::before_any(|| {});
     let stop = on_signals();
@@ -170,7 +192,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut measured = Measured::new(args.how(cores));
     if !args.rates.is_empty() {
         if decided.is_some() {
-            return Err(Error::RatesOfDecided { path: file.clone() });
+            return Err(SetsError::RatesOfDecided { path: file.clone() }.into());
         }
         return sweep::run(&args, (file, &text), measured, &stop, output);
     }
@@ -178,10 +200,11 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let packs = Packs::new(args.calibration, output);
     let prepared = prepare((file, &text), decided, injected, &mut measured, packs)?;
     let Prepared { decided, faults, refused, .. } = &prepared;
-    inject::reads(decided, faults).map_err(|reason| Error::Serve { path: file.clone(), reason })?;
+    inject::reads(decided, faults)
+        .map_err(|reason| SetsError::Serve { path: file.clone(), reason })?;
     if let Some(change) = refused.as_ref().filter(|_| !args.anyway) {
         let change = format!("{change}, or run it all the same with --anyway");
-        return Err(Error::NotSchedulable { path: file.clone(), change });
+        return Err(SetsError::NotSchedulable { path: file.clone(), change }.into());
     }
     let outcome = execute(&args.wanted(&prepared, &measured, faults.clone(), &stop, output))?;
     let traced = match &args.trace {

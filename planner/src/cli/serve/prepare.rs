@@ -6,16 +6,18 @@ use super::machine::available_bytes;
 use super::measure::{Measured, unmeasured};
 use super::packs::Packs;
 use crate::cli::Error;
+use crate::cli::decided::verify;
+use crate::cli::error::SetsError;
 use crate::cli::schedule::{Report, for_device};
 use eyelet::tasks::Policy;
 use eyelet_planner::size;
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::TaskSet;
-use eyelet_tasks::set::decided::{Decided, Planned};
+use eyelet_tasks::set::decided::{Decided, Pack, Planned};
 use eyelet_tasks::set::file::{Declared, Source, parse};
 use eyelet_tasks::set::units::human_ns;
 use eyelet_tasks::volumes::search::Freedom;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A set that can be run.
 pub struct Prepared {
@@ -54,7 +56,7 @@ pub fn has_memory(file: &Path, set: &TaskSet) -> Result<(), Error> {
             let reason = format!(
                 "memory: {asked} are asked for, and this machine has {available} available: give less, or end other programs"
             );
-            Err(Error::Serve { path: file.to_owned(), reason })
+            Err(SetsError::Serve { path: file.to_owned(), reason }.into())
         }
         _ => Ok(()),
     }
@@ -69,7 +71,7 @@ fn faults(file: &Path, set: &TaskSet, injected: Injected<'_>) -> Result<Vec<Faul
     if tasks > MOST_TASKS {
         let reason =
             format!("it has {tasks} tasks, and {MOST_TASKS} can be run at most: take some out");
-        return Err(Error::Serve { path: file.to_owned(), reason });
+        return Err(SetsError::Serve { path: file.to_owned(), reason }.into());
     }
     if let Some(task) = set.tasks.iter().find(|task| task.period_ns < SHORTEST_NS) {
         let (name, period) = (&task.name, human_ns(task.period_ns));
@@ -78,10 +80,10 @@ fn faults(file: &Path, set: &TaskSet, injected: Injected<'_>) -> Result<Vec<Faul
             "task {name:?}: jobs arrive every {period}, and {least} is the shortest period that can be run: give a \
              longer one"
         );
-        return Err(Error::Serve { path: file.to_owned(), reason });
+        return Err(SetsError::Serve { path: file.to_owned(), reason }.into());
     }
     let names: Vec<&str> = set.tasks.iter().map(|task| task.name.as_str()).collect();
-    injected(&names).map_err(|reason| Error::Serve { path: file.to_owned(), reason })
+    injected(&names).map_err(|reason| SetsError::Serve { path: file.to_owned(), reason }.into())
 }
 
 fn of_decided(
@@ -93,27 +95,11 @@ fn of_decided(
 ) -> Result<Prepared, Error> {
     has_memory(file, &decided.set)?;
     let faults = faults(file, &decided.set, injected)?;
+    verify(&decided)?;
     for (task, planned) in decided.set.tasks.iter_mut().zip(&decided.packs) {
-        let found = measured.pack(&planned.path, Some(planned.budget), u64::MAX)?;
+        let found = measured.pack(&planned.pack, Some(planned.budget), u64::MAX)?;
         let cost =
             found.first().ok_or_else(|| Error::Internal("no plan was measured".to_owned()))?;
-        if cost.streams != task.cost.streams {
-            let (task, decided, found) = (&task.name, task.cost.streams, cost.streams);
-            let path = planned.path.display();
-            let reason = format!(
-                "task {task:?}: streams = {decided}, and the plan of {path} is one with streams = {found}: decide again \
-                 with `eyelet schedule -o`"
-            );
-            return Err(Error::Serve { path: file.to_owned(), reason });
-        }
-        if cost.bytes != task.cost.bytes {
-            return Err(Error::OtherPack {
-                path: planned.path.clone(),
-                task: task.name.clone(),
-                decided: task.cost.bytes,
-                found: cost.bytes,
-            });
-        }
         task.cost = cost.clone();
     }
     let chunk_bytes = decided.assignment.chunk_bytes;
@@ -159,7 +145,7 @@ pub fn declared(file: &Path, text: &str) -> Result<Declared, Error> {
     match declared.sources.iter().position(|source| !runs(source)) {
         Some(task) => {
             let task = declared.set.tasks[task].name.clone();
-            Err(Error::NothingToRun { path: file.to_owned(), task })
+            Err(SetsError::NothingToRun { path: file.to_owned(), task }.into())
         }
         None => Ok(declared),
     }
@@ -176,7 +162,7 @@ pub fn costs(
     let most = first.set.memory_bytes;
     let mut failed = None;
     let mut cost = |source: &Source, _: Option<&str>| {
-        let found = packs.of(file, source).and_then(|pack| measured.pack(&pack, None, most));
+        let found = packs.of(file, source).and_then(|pack| measured.pack(&pack.into(), None, most));
         found.map_err(|error| {
             let text = error.to_string();
             failed = Some(error);
@@ -205,34 +191,34 @@ fn of_declared(
     let first = declared(file, text)?;
     let faults = faults(file, &first.set, injected)?;
     let declared = costs((file, text), &first, measured, &mut packs)?;
-    let paths = paths(file, &declared, &mut packs)?;
-    let (decided, refused) = decide(file, &declared, &paths, measured)?;
+    let of_tasks = packs_of(file, &declared, &mut packs)?;
+    let (decided, refused) = decide(file, &declared, &of_tasks, measured)?;
     Ok(Prepared { decided, faults, refused, _packs: packs })
 }
 
 /// The pack of each task.
-pub fn paths(file: &Path, declared: &Declared, packs: &mut Packs) -> Result<Vec<PathBuf>, Error> {
-    declared.sources.iter().flatten().map(|source| packs.of(file, source)).collect()
+pub fn packs_of(file: &Path, declared: &Declared, packs: &mut Packs) -> Result<Vec<Pack>, Error> {
+    declared.sources.iter().flatten().map(|source| Ok(packs.of(file, source)?.into())).collect()
 }
 
 /// Decides everything for a set, and says what would help if the test refuses it.
 pub fn decide(
     file: &Path,
     declared: &Declared,
-    paths: &[PathBuf],
+    packs: &[Pack],
     measured: &Measured,
 ) -> Result<(Decided, Option<String>), Error> {
     let schedule = schedule(declared, Freedom::Levels);
     let change = || Report::new(&schedule, 0).cheapest();
     let Some(assignment) = schedule.assignment.clone() else {
-        return Err(Error::NotSchedulable { path: file.to_owned(), change: change() });
+        return Err(SetsError::NotSchedulable { path: file.to_owned(), change: change() }.into());
     };
-    let planned = |(task, path): (&eyelet_tasks::set::Task, &PathBuf)| {
-        let solo = measured.costing(path, &task.cost);
+    let planned = |(task, pack): (&eyelet_tasks::set::Task, &Pack)| {
+        let solo = measured.costing(pack, &task.cost);
         let unknown = || Error::Internal(format!("no plan of {} costs so much", task.name));
         Ok::<Planned, Error>(solo.ok_or_else(unknown)?.planned.clone())
     };
-    let packs = schedule.set.tasks.iter().zip(paths).map(planned).collect::<Result<_, _>>()?;
+    let packs = schedule.set.tasks.iter().zip(packs).map(planned).collect::<Result<_, _>>()?;
     let refused = (!schedule.admitted()).then(change);
     Ok((Decided { set: schedule.set.clone(), assignment, packs }, refused))
 }

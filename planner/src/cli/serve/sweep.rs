@@ -7,18 +7,18 @@ use super::inject::Faults;
 use super::machine::{Disturbance, Memory};
 use super::measure::Measured;
 use super::packs::Packs;
-use super::prepare::{costs, decide, declared, paths};
+use super::prepare::{costs, decide, declared, packs_of};
 use super::report::Response;
 use crate::cli::Error;
 use crate::cli::output::Output;
 use crate::cli::run::report::known;
 use crate::cli::table::Table;
 use eyelet_planner::size;
-use eyelet_tasks::set::decided::Decided;
+use eyelet_tasks::set::decided::{Decided, Pack};
 use eyelet_tasks::set::file::Declared;
 use serde::Serialize;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Serialize)]
@@ -59,7 +59,7 @@ pub fn run(
     let mut packs = Packs::new(args.calibration, output);
     let first = declared(file, text)?;
     let declared = costs((file, text), &first, &mut measured, &mut packs)?;
-    let paths = paths(file, &declared, &mut packs)?;
+    let of_tasks = packs_of(file, &declared, &mut packs)?;
     let counts = match args.networks.as_slice() {
         [] => vec![declared.set.tasks.len() as u32],
         counts => counts.to_vec(),
@@ -67,8 +67,8 @@ pub fn run(
     let mut points = Vec::new();
     'all: for count in counts {
         for &rate in &args.rates {
-            let (declared, paths) = repeated(&declared, &paths, count, rate);
-            let (decided, _) = decide(file, &declared, &paths, &measured)?;
+            let (declared, of_tasks) = repeated(&declared, &of_tasks, count, rate);
+            let (decided, _) = decide(file, &declared, &of_tasks, &measured)?;
             points.push(point(args, &decided, &measured, rate, stop, output)?);
             if stop.load(Ordering::Relaxed) {
                 break 'all;
@@ -79,12 +79,7 @@ pub fn run(
 }
 
 /// So many networks, which take turns among the tasks of a set, and get requests at this rate together.
-fn repeated(
-    declared: &Declared,
-    paths: &[PathBuf],
-    count: u32,
-    rate: f64,
-) -> (Declared, Vec<PathBuf>) {
+fn repeated(declared: &Declared, packs: &[Pack], count: u32, rate: f64) -> (Declared, Vec<Pack>) {
     let mut more = declared.clone();
     let turns = || (0..count as usize).map(|n| n % declared.set.tasks.len());
     let period_ns = (f64::from(count) / rate * 1e9) as u64;
@@ -97,7 +92,7 @@ fn repeated(
     more.set.tasks = turns().enumerate().map(task).collect();
     more.plans = turns().map(|k| declared.plans[k].clone()).collect();
     more.sources = turns().map(|k| declared.sources[k].clone()).collect();
-    (more, turns().map(|k| paths[k].clone()).collect())
+    (more, turns().map(|k| packs[k].clone()).collect())
 }
 
 fn point(

@@ -64,10 +64,40 @@ pub struct Decided {
 /// A plan in a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// The pack.
-    pub path: PathBuf,
+    pub pack: Pack,
     /// The budget of its plan.
     pub budget: u64,
+}
+
+/// A pack: a file, or a part of a set's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pack {
+    pub path: PathBuf,
+    /// Where it lies in the file, if that holds a set.
+    pub place: Option<Place>,
+}
+
+/// Bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl Pack {
+    /// What errors and reports call it: its path, and the byte at which it begins in a set's file.
+    pub fn name(&self) -> PathBuf {
+        match self.place {
+            Some(place) => PathBuf::from(format!("{}:{}", self.path.display(), place.offset)),
+            None => self.path.clone(),
+        }
+    }
+}
+
+impl From<PathBuf> for Pack {
+    fn from(path: PathBuf) -> Self {
+        Self { path, place: None }
+    }
 }
 
 #[derive(Deserialize)]
@@ -121,7 +151,7 @@ impl Decided {
         u32::try_from(all).unwrap_or(u32::MAX).min(free)
     }
 
-    /// The set as a file. Paths of packs stand in it as they are.
+    /// The set as a file of its own. Paths of packs stand in it as they are; parts of a file are not said.
     pub fn to_toml(&self) -> String {
         let Self { set, assignment, .. } = self;
         let mut text = format!("{HEAD}\n");
@@ -159,7 +189,7 @@ impl Decided {
              deadline = \"{}ns\"\njitter = \"{}ns\"\nurgency = {:?}\ncompute = \"{compute_ns}ns\"\n\
              step = \"{step_ns}ns\"\nstreams = {streams}\nchunks = {}\nroom = {}\nlevel = {}\n",
             string(&task.name),
-            string(&planned.path.to_string_lossy()),
+            string(&planned.pack.path.to_string_lossy()),
             planned.budget,
             task.period_ns,
             task.deadline_ns,
@@ -297,8 +327,8 @@ impl Reader<'_> {
         let name = self.name(&table.name)?;
         let urgency = self.urgency(&table.urgency)?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
-        let path = folder.join(&table.pack);
-        let planned = Planned { path, budget: self.positive(&table.budget, bytes)? };
+        let pack = Pack::from(folder.join(&table.pack));
+        let planned = Planned { pack, budget: self.positive(&table.budget, bytes)? };
         Ok((Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost }, planned))
     }
 }
@@ -326,7 +356,7 @@ mod tests {
             urgency: 1.5,
             cost: cost(chunks),
         };
-        let planned = |name: &str| Planned { path: name.into(), budget: 655_360 };
+        let planned = |name: &str| Planned { pack: PathBuf::from(name).into(), budget: 655_360 };
         Decided {
             set: TaskSet {
                 memory_bytes: 19 * 65536 + 3 * PAGE,
@@ -351,7 +381,7 @@ mod tests {
         let read = parse(Path::new(FILE), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(read, decided);
         let read = parse(Path::new("folder/set.toml"), &text).unwrap();
-        assert_eq!(read.packs[1].path, Path::new("folder/b.pack"));
+        assert_eq!(read.packs[1].pack.name(), Path::new("folder/b.pack"));
     }
 
     #[test]

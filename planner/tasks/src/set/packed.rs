@@ -1,20 +1,13 @@
 //! A decided set as the table of one file that holds its packs, too: what `eyelet::set::SetFile` reads on a device.
 
-use super::decided::{Decided, Planned};
+use super::decided::{Decided, Pack, Place, Planned};
 use super::{Assignment, Cost, Storage, Swappable, Task, TaskSet, Transfer};
 use bytemuck::{Zeroable, bytes_of};
 use eyelet::pack::PAGE;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::set::{MAX_TASKS, SET_MAGIC, SET_VERSION, SetFile, SetHeader, SetTask, TaskEntry};
 use eyelet::tasks::Policy;
-use std::path::PathBuf;
-
-/// Where a task's pack lies in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub offset: u64,
-    pub bytes: u64,
-}
+use std::path::Path;
 
 /// Bytes of a set's table, in whole pages: where packs begin. None if it has more tasks than a file can have.
 pub fn table_bytes(decided: &Decided) -> Option<u64> {
@@ -85,8 +78,8 @@ pub fn table(decided: &Decided, places: &[Place], file_bytes: u64) -> Option<Vec
     Some(bytes)
 }
 
-/// The set that a table says, with the path of each task's pack.
-pub fn decided(file: &SetFile<'_>, path: impl Fn(&TaskEntry<'_>) -> PathBuf) -> Decided {
+/// The set that the table of the file at a path says.
+pub fn decided(path: &Path, file: &SetFile<'_>) -> Decided {
     let header = file.header();
     let chunk_bytes = file.chunk_bytes();
     let task = |entry: TaskEntry<'_>| Task {
@@ -112,6 +105,11 @@ pub fn decided(file: &SetFile<'_>, path: impl Fn(&TaskEntry<'_>) -> PathBuf) -> 
         read: transfer(header.read_bytes_per_second, header.read_ns),
         write: (write.bytes_per_second > 0).then_some(write),
     };
+    let planned = |entry: TaskEntry<'_>| {
+        let place = Place { offset: entry.pack_offset, bytes: entry.pack_bytes };
+        let pack = Pack { path: path.to_owned(), place: Some(place) };
+        Planned { pack, budget: entry.budget }
+    };
     let memory_bytes = file.memory_bytes();
     Decided {
         set: TaskSet {
@@ -126,10 +124,7 @@ pub fn decided(file: &SetFile<'_>, path: impl Fn(&TaskEntry<'_>) -> PathBuf) -> 
             levels: file.tasks().map(|entry| entry.task.level).collect(),
             policy: file.policy(),
         },
-        packs: file
-            .tasks()
-            .map(|entry| Planned { path: path(&entry), budget: entry.budget })
-            .collect(),
+        packs: file.tasks().map(planned).collect(),
     }
 }
 
@@ -139,6 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
+        let places = [Place { offset: PAGE, bytes: 5000 }, Place { offset: 3 * PAGE, bytes: PAGE }];
         let task = |name: &str, jitter_ns| Task {
             name: name.to_owned(),
             period_ns: 100_000_000,
@@ -168,15 +164,19 @@ mod tests {
                 levels: vec![0, 0],
                 policy: Policy::Steps,
             },
-            packs: ["4096", "12288"].map(|path| Planned { path: path.into(), budget: 7 }).into(),
+            packs: places
+                .map(|place| Planned {
+                    pack: Pack { path: "set.pack".into(), place: Some(place) },
+                    budget: 7,
+                })
+                .into(),
         };
-        let places = [Place { offset: PAGE, bytes: 5000 }, Place { offset: 3 * PAGE, bytes: PAGE }];
         let bytes = table(&written, &places, 4 * PAGE).unwrap();
         assert_eq!(table_bytes(&written), Some(bytes.len() as u64));
         let mut aligned = vec![0u64; bytes.len() / 8];
         bytemuck::cast_slice_mut(&mut aligned).copy_from_slice(&bytes);
         let file = SetFile::view(bytemuck::cast_slice(&aligned), 4 * PAGE).unwrap();
-        let found = decided(&file, |entry| entry.pack_offset.to_string().into());
+        let found = decided(Path::new("set.pack"), &file);
         assert_eq!(found, written);
         let tasks: Vec<_> = file.tasks().map(|entry| entry.task).collect();
         assert_eq!(tasks, written.assignment.tasks(&written.set));

@@ -224,6 +224,8 @@ fn what_a_task_set_names() {
         &["schedule", "set.toml", "-o", "."],
         &["-o ./digits.pack", "a pack of the set"],
     );
+    let both = ["schedule", "set.toml", "-o", "new", "--report", "new"];
+    refused(folder.path(), &both, &["-o new", "it is --report (new)"]);
     fs::write(at("set.toml"), set.replace("board = \"board.toml\"\n", "")).unwrap();
     eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "10"]).text();
     for pack in ["out/set.toml", "out/model.pack", "out/pack.pack"] {
@@ -241,5 +243,9 @@ fn the_timeline_does_not_replace_the_set() {
     eyelet_in(folder.path(), &schedule).text();
     let serve = ["serve", "set.pack", "--anyway", "--jobs", "1", "--trace", "OUT"];
     onto_all(folder.path(), &["set.pack"], &serve, "");
-    refused(folder.path(), &["serve", "set.pack", "--trace", "set.pack"], &["--trace", "the set"]);
+    refused(
+        folder.path(),
+        &["serve", "set.pack", "--trace", "set.pack"],
+        &["--trace", "the task set"],
+    );
 }
