@@ -303,9 +303,10 @@ def small(arguments):
     reports = [served.report for served in runs if served.refused is None]
     jobs, missed = (sum(report[key] for report in reports) for key in ("jobs", "missed"))
     late = sum(report["missed"] > 0 for report in reports)
+    lost = f"{missed} in {late} sets" if missed else "none"
     text = (
         "### Many sets, many jobs\n\n"
-        f"**{count} of {len(runs)} sets were admitted; of their {jobs} jobs {missed} missed, in {late} sets.** In each set three detectors of words (ds_cnn) have the periods that are given. The "
+        f"**{count} of {len(runs)} sets were admitted; of their {jobs} jobs {lost} missed.** In each set three detectors of words (ds_cnn) have the periods that are given. The "
         "other networks compute for the part of the time that is their load. Where the test refused a set for its times, "
         "all periods are as much longer as it asked for, and a tenth more. Deadlines are that part of the periods. The "
         "worst response is that of any task as part of its deadline. Sets of 2x and more have six plans for each network, the "
