@@ -106,7 +106,10 @@ fn what_cannot_be_measured_is_said() {
         .output()
         .unwrap();
     let error = String::from_utf8(done.stderr).unwrap();
-    assert!(error.contains("python3 with onnxruntime and other.onnx: it cannot be started"), "{error}");
+    assert!(
+        error.contains("python3 with onnxruntime and other.onnx: it cannot be started"),
+        "{error}"
+    );
 }
 
 #[test]
