@@ -296,7 +296,7 @@ fn one_file_holds_an_admitted_set() {
     // So is one for other packs.
     let file = folder.path().join("set.pack");
     let sound = fs::read(&file).unwrap();
-    let other: [(fn(&mut [SetTask]), &str); 4] = [
+    let other: [(Change, &str); 4] = [
         (|tasks| tasks[0].budget += PAGE, "no plan for the set's budget"),
         (|tasks| tasks[0].bytes -= PAGE, "was decided for a plan of"),
         (|tasks| tasks[0].room -= 1, "chunks that leave memory"),
@@ -328,8 +328,10 @@ fn one_file_holds_an_admitted_set() {
     assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
 }
 
+type Change = fn(&mut [SetTask]);
+
 /// A set's file with other records of its tasks, and their checksum.
-fn with_tasks(sound: &[u8], change: impl Fn(&mut [SetTask])) -> Vec<u8> {
+fn with_tasks(sound: &[u8], change: Change) -> Vec<u8> {
     let (head, rest) = sound.split_at(size_of::<SetHeader>());
     let mut header: SetHeader = bytemuck::pod_read_unaligned(head);
     let (records, rest) = rest.split_at(header.tasks as usize * size_of::<SetTask>());
