@@ -54,7 +54,7 @@ LONG=(
 packages() {
     case $1 in
         host) echo g++ chromium ;;
-        bits32) echo gcc-multilib ;;
+        bits32) multilib ;;
         arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static llvm-19 ;;
         lints | bare) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         images) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm ;;
@@ -62,6 +62,10 @@ packages() {
         packages | pages) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
     esac
 }
+
+# The C library for 32 bits, by the version of the compiler. What Debian calls `gcc-multilib` excludes cross compilers, so that
+# nothing could be installed together.
+multilib() { echo "gcc-$(cc -dumpversion | cut -d. -f1)-multilib"; }
 
 all=
 # Whether long sweeps are asked for.
@@ -180,7 +184,7 @@ section_images() {
 section_miri() { tools/miri.sh ${all:+--all}; }
 
 section_bits32() {
-    if ! rustup target add i686-unknown-linux-gnu >/dev/null 2>&1 || ! tools/apt.sh gcc-multilib; then
+    if ! rustup target add i686-unknown-linux-gnu >/dev/null 2>&1 || ! tools/apt.sh "$(multilib)"; then
         echo "no standard library or no C library for 32 bits: not tested"
         return
     fi
