@@ -54,6 +54,11 @@ unsafe fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
+/// The length of a slice of so many bytes, if there can be one.
+fn length(bytes: u64) -> Option<usize> {
+    usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize)
+}
+
 /// Writes a value where the caller wants it, if it does.
 ///
 /// # Safety

@@ -14,9 +14,9 @@
 use super::choose::choose_in;
 use super::computer::{Engine, cores};
 use super::error::{Error, Status, argument};
-use super::given;
 use super::refused::Refused;
 use super::source::{Opened, Source};
+use super::{given, length};
 use crate::arena::Regions;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::threads::{self, ThreadError};
@@ -169,8 +169,7 @@ unsafe fn open(
     options: &Options,
 ) -> Result<*mut Model, Refused> {
     let (size, align) = (size_of::<Model>(), align_of::<Model>());
-    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize);
-    let bytes = bytes.ok_or(Refused::Argument("the arena is larger than memory can be"))?;
+    let bytes = length(bytes).ok_or(Refused::Argument("the arena is larger than memory can be"))?;
     let address = arena.addr();
     if !address.is_multiple_of(crate::pack::PAGE as usize) {
         return Err(OpenError::Arena { address }.into());
@@ -220,8 +219,7 @@ unsafe fn open(
 /// # Safety
 /// It is null, or the model's until [`eyelet_close`].
 unsafe fn fast(options: &Options) -> Result<&'static mut [u8], Refused> {
-    let bytes = usize::try_from(options.fast_bytes).ok().filter(|b| *b <= isize::MAX as usize);
-    match bytes {
+    match length(options.fast_bytes) {
         Some(0) => Ok(&mut []),
         Some(_) if options.fast.is_null() => {
             Err(Refused::Argument("there are bytes of fast memory, and its address is missing"))

@@ -57,16 +57,12 @@ impl Source {
         part: Option<(u64, u64)>,
     ) -> Result<Part<Self>, StorageError> {
         let source = Self::of(path, io, part)?;
-        match (part, &source) {
-            (Some((first, bytes)), Self::Direct(_) | Self::Buffered(_) | Self::Memory(_)) => {
-                Part::new(source, first, bytes)
-            }
-            // Nothing but the part was copied.
-            (None, _) | (_, Self::Lent(..)) => {
-                let bytes = source.len()?;
-                Part::new(source, 0, bytes)
-            }
-        }
+        // Of what is copied nothing but the part is.
+        let (first, bytes) = match part.filter(|_| !matches!(source, Self::Lent(..))) {
+            Some(part) => part,
+            None => (0, source.len()?),
+        };
+        Part::new(source, first, bytes)
     }
 
     fn of(path: &CStr, io: Io, part: Option<(u64, u64)>) -> Result<Self, StorageError> {

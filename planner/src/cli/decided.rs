@@ -1,7 +1,7 @@
 //! Whether the packs of a set hold what was decided for it.
 
 use super::Error;
-use super::error::{SetsError, ShapesError};
+use super::error::SetsError;
 use super::pack_file::PackFile;
 use eyelet::pack::PAGE;
 use eyelet_tasks::set::decided::{Decided, Pack, Planned};
@@ -12,7 +12,7 @@ pub fn verify(decided: &Decided) -> Result<(), Error> {
     let mut packs: BTreeMap<&Pack, PackFile> = BTreeMap::new();
     for (k, planned) in decided.packs.iter().enumerate() {
         if !packs.contains_key(&planned.pack) {
-            packs.insert(&planned.pack, PackFile::part(&planned.pack)?);
+            packs.insert(&planned.pack, PackFile::of_task(&planned.pack)?);
         }
         verify_task(decided, k, planned, &packs[&planned.pack])?;
     }
@@ -28,9 +28,6 @@ fn verify_task(
 ) -> Result<(), Error> {
     let (cost, path, task) =
         (&decided.set.tasks[k].cost, planned.pack.name(), decided.set.tasks[k].name.clone());
-    if pack.shapes.len() > 1 {
-        return Err(ShapesError::OneShape { what: "a task", shapes: pack.shapes.len() }.into());
-    }
     let Some(entry) = pack.entries.iter().find(|entry| entry.budget == planned.budget) else {
         let plans = pack.entries.iter().map(|entry| entry.budget).collect();
         return Err(SetsError::Budget { path, budget: planned.budget, plans }.into());

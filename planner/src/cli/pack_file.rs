@@ -1,6 +1,7 @@
 //! Packs as `inspect` and `check` read them: mapped, and viewed in place.
 
 use super::Error;
+use super::error::ShapesError;
 use eyelet::executor::{self, OpenError, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
@@ -40,6 +41,15 @@ impl PackFile {
         let name = pack.name();
         let unreadable = |source| Error::Read { path: name.clone(), source };
         Self::within(&name, &open(&pack.path).map_err(unreadable)?, pack.place)
+    }
+
+    /// Maps the pack of a task, which has one shape.
+    pub fn of_task(pack: &Pack) -> Result<Self, Error> {
+        let pack = Self::part(pack)?;
+        match pack.shapes.len() {
+            1 => Ok(pack),
+            shapes => Err(ShapesError::OneShape { what: "a task", shapes }.into()),
+        }
     }
 
     /// Maps a pack that is open, whether it still has its path or not, and checks its header. What it lies in may be longer,

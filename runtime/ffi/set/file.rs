@@ -10,9 +10,9 @@
 
 use super::super::choose::choose;
 use super::super::error::{Error, Status, argument};
-use super::super::given;
 use super::super::refused::Refused;
 use super::super::source::{Opened, Source};
+use super::super::{given, length};
 use super::open::{OfFile, Packed, Rooms, Scheduled, Set, Slots, assemble, placed, record};
 use super::records::{SetOptions, TASKS};
 use super::refused::{FileRefused, Room, SetRefused};
@@ -161,8 +161,8 @@ unsafe fn table(
     memory: *mut u8,
     bytes: u64,
 ) -> Result<(SetFile<'static>, usize), SetRefused> {
-    let whole = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize);
-    let whole = whole.ok_or(SetRefused::Argument("there is more memory than there can be"))?;
+    let whole =
+        length(bytes).ok_or(SetRefused::Argument("there is more memory than there can be"))?;
     let address = memory.addr();
     if !address.is_multiple_of(PAGE as usize) {
         return Err(SetRefused::Shared(OpenError::Arena { address }.into()));

@@ -3,10 +3,10 @@
 use super::super::choose::choose;
 use super::super::computer::{Engine, cores};
 use super::super::error::{Error, Status, argument};
-use super::super::given;
 use super::super::open::part;
 use super::super::refused::Refused;
 use super::super::source::Opened;
+use super::super::{given, length};
 use super::records::{SetOptions, TASKS, TaskOf};
 use super::refused::{Room, SetRefused};
 use crate::executor::{ChunkedInstance, Instance, OpenError};
@@ -239,8 +239,8 @@ unsafe fn open(
     bytes: u64,
     options: &SetOptions,
 ) -> Result<*mut Set, SetRefused> {
-    let whole = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize);
-    let whole = whole.ok_or(SetRefused::Argument("the arena is larger than memory can be"))?;
+    let whole =
+        length(bytes).ok_or(SetRefused::Argument("the arena is larger than memory can be"))?;
     let address = arena.addr();
     if !address.is_multiple_of(PAGE as usize) {
         return Err(SetRefused::Shared(OpenError::Arena { address }.into()));

@@ -1,6 +1,5 @@
 //! Costs of a task from its packs and models: of each plan, by the simulator.
 
-use super::super::error::ShapesError;
 use super::swappable::swappable;
 use crate::cli::Error;
 use crate::cli::calibrate::Calibration;
@@ -65,10 +64,7 @@ impl Where<'_> {
 
 /// Costs of each of a pack's plans, on a board, or on this machine.
 pub fn of_pack(path: &Path, place: Where<'_>) -> Result<Vec<Known>, Error> {
-    let pack = PackFile::open(path)?;
-    if pack.shapes.len() > 1 {
-        return Err(ShapesError::OneShape { what: "a task", shapes: pack.shapes.len() }.into());
-    }
+    let pack = PackFile::of_task(&path.to_owned().into())?;
     let profile = place.profile_of(path, pack.isa)?;
     let of_plan = |entry| {
         let (network, plan) = planner_types(&pack, &pack.prove(entry)?, entry)?;

@@ -1,6 +1,6 @@
 //! What networks and storage cost on this machine, measured alone: the worst time seen, times a margin.
 
-use super::super::error::{SetsError, ShapesError};
+use super::super::error::SetsError;
 use super::threads::with_threads;
 use crate::cli::Error;
 use crate::cli::first::First;
@@ -135,10 +135,7 @@ struct Layout {
 /// The plans of a pack. It is not mapped any more when this returns: pages that are mapped stay in the page cache, where
 /// a file that is read past it must have none.
 fn layouts(pack: &Pack) -> Result<Vec<Layout>, Error> {
-    let pack = PackFile::part(pack)?;
-    if pack.shapes.len() > 1 {
-        return Err(ShapesError::OneShape { what: "a task", shapes: pack.shapes.len() }.into());
-    }
+    let pack = PackFile::of_task(pack)?;
     let of = |entry: &PlanEntry| {
         let (network, plan) = planner_types(&pack, &pack.prove(entry)?, entry)?;
         let ([weights, room], streams) = (swappable(&network, &plan), !plan.loads.is_empty());
