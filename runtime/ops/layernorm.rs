@@ -86,15 +86,19 @@ mod tests {
             let case = case(&mut random, dims, about_zero);
             let found = case.run_everywhere();
             let cols = dims[3] as usize;
+            let x = |row: usize, col: usize| case.input(0, row * cols + col);
+            let statistics = |row: usize| {
+                let mean = (0..cols).map(|col| x(row, col)).sum::<f64>() / cols as f64;
+                let mean = if about_zero == 1 { 0.0 } else { mean };
+                let square = |col: usize| (x(row, col) - mean).powi(2);
+                (mean, (0..cols).map(square).sum::<f64>() / cols as f64)
+            };
+            let of_rows: Vec<_> = (0..found.len() / cols).map(statistics).collect();
             case.assert_close(&found, 4e-6, |at| {
                 let (row, col) = (at / cols, at % cols);
-                let x = |col: usize| case.input(0, row * cols + col);
-                let mean = (0..cols).map(x).sum::<f64>() / cols as f64;
-                let mean = if about_zero == 1 { 0.0 } else { mean };
-                let square = |col: usize| (x(col) - mean).powi(2);
-                let variance = (0..cols).map(square).sum::<f64>() / cols as f64;
+                let (mean, variance) = of_rows[row];
                 let [scale, shift] = [col, cols + col].map(|i| f64::from(case.weights[i]));
-                (x(col) - mean) / (variance + 1e-5f32 as f64).sqrt() * scale + shift
+                (x(row, col) - mean) / (variance + 1e-5f32 as f64).sqrt() * scale + shift
             });
             let in_place = case.in_place(0).run_everywhere();
             assert_eq!(found, in_place, "{dims:?}");

@@ -1,6 +1,7 @@
 //! The command as a user has it: every verb, as text and as JSON.
 
 use crate::common::command::{self, Done, LARGE, SMALL, eyelet_in, folder, packed};
+use crate::common::sweeps;
 use bytes::Bytes;
 use eyelet_planner::import::onnx::{DataType, ModelProto, TensorProto, ValueInfoProto};
 use prost::Message;
@@ -376,7 +377,9 @@ fn profile_is_measured_and_planned_with() {
     if !direct_io(folder.path()) {
         return;
     }
-    let report = eyelet_in(folder.path(), &["profile", "-o", "here.toml", "--json"]).json();
+    let mut profile = vec!["profile", "-o", "here.toml", "--json"];
+    profile.extend((!sweeps()).then_some("--brief"));
+    let report = eyelet_in(folder.path(), &profile).json();
     assert_eq!(report["profile"]["estimated"], false);
     assert_eq!(report["profile"]["storage"]["io"], "direct");
     let plan = ["plan", "digits.onnx", "--budget", SMALL, "--profile", "here.toml", "--json"];

@@ -78,7 +78,7 @@ fn models() {
 
 #[test]
 fn packs() {
-    fuzz("open", open::run, seeds::open(), 20_000);
+    fuzz("open", open::run, seeds::open(), 5_000);
 }
 
 #[test]
