@@ -18,6 +18,14 @@ pub fn sweeps() -> bool {
     std::env::var_os("EYELET_TEST_ALL").is_some()
 }
 
+/// How many of these ways of dividing a step kernels are tested in, of which the first is the whole on one thread. The
+/// portable kernels are the same code everywhere: under emulation, where they are slow, the first is enough to compare
+/// others with.
+pub fn most_ways(kernels: &Kernels, all: usize) -> usize {
+    let emulated = cfg!(target_arch = "aarch64") && !sweeps();
+    if emulated && kernels.isa() == super::Isa::Portable { 1 } else { all }
+}
+
 /// Small numbers from -1 to 1, the same for the same seed.
 pub fn floats(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
