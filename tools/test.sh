@@ -30,8 +30,6 @@ FIRST_LANE=(
     "host         all tests of the library and the planner; GPU kernels on a driver that runs them on the processor"
     "gpu          GPU kernels by the compilers of every board; the driver as it is linked into firmware"
     "boards       plans and runs with this machine described as other boards"
-    "onnxruntime  outputs next to onnxruntime's; the ONNX project's own tests"
-    "scripts      scripts that measure GPUs and plans, and find cycles"
 )
 SECOND_LANE=(
     "bits32       32-bit x86: operators, arena, pack and executor"
@@ -40,6 +38,8 @@ SECOND_LANE=(
     "miri         undefined behaviour: tests in Miri, where a nightly toolchain has it"
     "arm          64-bit ARM Linux under emulation: unit tests, kernel loops, the host's outputs bit for bit"
     "c            programs in C, for this machine and for ARM under emulation"
+    "onnxruntime  outputs next to onnxruntime's; the ONNX project's own tests"
+    "scripts      scripts that measure GPUs and plans, and find cycles"
 )
 # Only with --all, or by name.
 LONG=(

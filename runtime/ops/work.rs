@@ -33,7 +33,18 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
     let read =
         (0..INPUTS).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
     let touched = read.fold(made, u64::saturating_add);
-    let macs = match kind {
+    let macs = macs(kind, layer, inputs, output);
+    let activation = layer.activation.function().map_or(0, of_function);
+    Work {
+        macs: macs.saturating_add(made.saturating_mul(activation)),
+        bytes: touched.saturating_mul(4),
+    }
+}
+
+/// Multiply-adds of a layer, without its activation.
+fn macs(kind: OpKind, layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> u64 {
+    let made = elements(output);
+    match kind {
         OpKind::Conv | OpKind::Depthwise => {
             let conv: ConvParams = params(layer);
             let channels = (inputs[0].cols() / conv.groups.max(1)) as u64;
@@ -94,22 +105,22 @@ pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
         OpKind::Binary | OpKind::Where | OpKind::Words => made,
         OpKind::LayerNorm => made.saturating_mul(8),
         OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Lookup | OpKind::Take => 0,
-    };
-    let activation = match layer.activation.function() {
-        None | Some(ActivationKind::None) => 0,
-        Some(ActivationKind::Clamp | ActivationKind::LeakyRelu | ActivationKind::Abs) => 1,
-        Some(ActivationKind::HardSigmoid | ActivationKind::HardSwish) => 3,
-        Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => 18,
-        Some(ActivationKind::Gelu | ActivationKind::GeluTanh | ActivationKind::Erf) => 36,
-        Some(ActivationKind::Sqrt | ActivationKind::Exp | ActivationKind::Elu) => 18,
-        Some(ActivationKind::Mish | ActivationKind::Swish | ActivationKind::Log) => 18,
-        Some(ActivationKind::Softplus) => 36,
-        Some(function) if function.is_wide() => 100,
-        Some(_) => 4,
-    };
-    Work {
-        macs: macs.saturating_add(made.saturating_mul(activation)),
-        bytes: touched.saturating_mul(4),
+    }
+}
+
+/// Operations of an activation for each element.
+fn of_function(function: ActivationKind) -> u64 {
+    match function {
+        ActivationKind::None => 0,
+        ActivationKind::Clamp | ActivationKind::LeakyRelu | ActivationKind::Abs => 1,
+        ActivationKind::HardSigmoid | ActivationKind::HardSwish => 3,
+        ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu => 18,
+        ActivationKind::Gelu | ActivationKind::GeluTanh | ActivationKind::Erf => 36,
+        ActivationKind::Sqrt | ActivationKind::Exp | ActivationKind::Elu => 18,
+        ActivationKind::Mish | ActivationKind::Swish | ActivationKind::Log => 18,
+        ActivationKind::Softplus => 36,
+        function if function.is_wide() => 100,
+        _ => 4,
     }
 }
 

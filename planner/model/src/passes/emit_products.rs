@@ -354,7 +354,22 @@ impl Emitter<'_> {
         Ok((tensor(node, row)?, fields))
     }
 
-    /// The reduction over axes that are adjacent in memory, after a copy if they are not.
+    /// The first input with axes that are adjacent in memory, after a copy if they are not; and the order of all axes.
+    fn adjacent(&mut self, item: &Item, axes: &[usize]) -> Result<(View, Vec<usize>), PassError> {
+        let (name, x) = (item.name.as_str(), item.inputs[0]);
+        let view = self.view(name, x)?;
+        let (shape, mut order) = (view.shape(), view.order());
+        let long = order.iter().filter(|&&axis| shape[axis] > 1);
+        let reduced: Vec<bool> = long.map(|axis| axes.contains(axis)).collect();
+        let adjacent = reduced.chunk_by(|a, b| a == b).filter(|run| run[0]).count() <= 1;
+        if adjacent && View::contiguous(0, &shape, &order).axes == view.axes {
+            return Ok((view, order));
+        }
+        order.sort_by_key(|axis| axes.contains(axis));
+        Ok((self.materialised(name, x, &order)?, order))
+    }
+
+    /// The reduction over axes that are adjacent in memory.
     fn reduction(
         &mut self,
         item: &Item,
@@ -362,20 +377,9 @@ impl Emitter<'_> {
         axes: &[usize],
         keep: bool,
     ) -> Result<(), PassError> {
-        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
-        let mut view = self.view(name, x)?;
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let (view, order) = self.adjacent(item, axes)?;
         let shape = view.shape();
-        let mut order = view.order();
-        let adjacent = |order: &[usize]| {
-            let long = order.iter().filter(|&&axis| shape[axis] > 1);
-            let reduced: Vec<bool> = long.map(|axis| axes.contains(axis)).collect();
-            reduced.chunk_by(|a, b| a == b).filter(|run| run[0]).count() <= 1
-        };
-        let contiguous = View::contiguous(0, &shape, &order).axes == view.axes;
-        if !adjacent(&order) || !contiguous {
-            order.sort_by_key(|axis| axes.contains(axis));
-            view = self.materialised(name, x, &order)?;
-        }
         // axes of extent 1 among those that are kept do not matter
         let reduced = |axis: &usize| axes.contains(axis) && shape[*axis] > 1;
         let first = order.iter().position(reduced).unwrap_or(order.len());

@@ -143,75 +143,80 @@ pub struct Operand {
 /// which is there before any step.
 pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
     let layer = &network.layers[index];
+    if network.tensors[layer.output as usize].dims[0] != 1 {
+        return None;
+    }
+    let looks_around = OpKind::from_code(layer.kind)?.looks_around();
+    let given = layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE);
+    let found: Option<Vec<Operand>> = given
+        .map(|(slot, tensor)| {
+            let window = window_of(network, index, slot)?;
+            Some(Operand { tensor, window, rowwise: !(slot == 0 && looks_around) })
+        })
+        .collect();
+    found.filter(|found| !found.is_empty())
+}
+
+/// The window through which a layer looks at one of its inputs.
+fn window_of(network: &Network, index: usize, slot: usize) -> Option<Window> {
+    let layer = &network.layers[index];
     // Steps may compute by Winograd's algorithm what is stored for the direct one.
     let tile = network.on_load[index].max(1);
     let record = |id: u32| &network.tensors[id as usize];
-    let output = record(layer.output);
-    if output.dims[0] != 1 {
+    let (input, output) = (record(layer.inputs[slot]), record(layer.output));
+    if input.dims[0] != 1 {
         return None;
     }
-    let kind = OpKind::from_code(layer.kind)?;
-    let mut found = Vec::new();
-    for (index, id) in layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE) {
-        let input = record(id);
-        if input.dims[0] != 1 {
-            return None;
+    let looks = slot == 0;
+    Some(match OpKind::from_code(layer.kind)? {
+        OpKind::Conv | OpKind::Depthwise if looks => {
+            let p: ConvParams = params(layer);
+            windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], tile)
         }
-        let looks = index == 0;
-        let window = match kind {
-            OpKind::Conv | OpKind::Depthwise if looks => {
-                let p: ConvParams = params(layer);
-                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], tile)
+        OpKind::Pool => {
+            let p: PoolParams = params(layer);
+            windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
+        }
+        OpKind::Resample => resampled(layer, input),
+        OpKind::Winograd if looks => {
+            let p: WinogradParams = params(layer);
+            windowed(input, 3, 1, 1, p.pad[0], p.tile)
+        }
+        OpKind::Conv
+        | OpKind::Depthwise
+        | OpKind::Unary
+        | OpKind::Softmax
+        | OpKind::Lrn
+        | OpKind::LayerNorm => Window { tile, ..rowwise(input, output)? },
+        OpKind::Winograd => {
+            let p: WinogradParams = params(layer);
+            Window { tile: p.tile, ..rowwise(input, output)? }
+        }
+        // Of products by rows the left operand's record has the output's rows; any other is one
+        // run of floats.
+        OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
+            Some(window) => window,
+            None => Window::all(input.dims[1], output.dims[1]),
+        },
+        OpKind::Binary => {
+            let p: BinaryParams = params(layer);
+            let alike = input.dims == output.dims;
+            if !(alike || p.constant_operand != 0) {
+                return None;
             }
-            OpKind::Pool => {
-                let p: PoolParams = params(layer);
-                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
+            rowwise(input, output)?
+        }
+        OpKind::Where | OpKind::Words if input.dims == output.dims => rowwise(input, output)?,
+        OpKind::Copy => {
+            let rows = ops::row_unit(layer, output)?;
+            let written = |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);
+            if !u64::from(output.dims[2]).is_multiple_of(rows) || written(input.buffer) {
+                return None;
             }
-            OpKind::Resample => resampled(layer, input),
-            OpKind::Winograd if looks => {
-                let p: WinogradParams = params(layer);
-                windowed(input, 3, 1, 1, p.pad[0], p.tile)
-            }
-            OpKind::Conv
-            | OpKind::Depthwise
-            | OpKind::Unary
-            | OpKind::Softmax
-            | OpKind::Lrn
-            | OpKind::LayerNorm => Window { tile, ..rowwise(input, output)? },
-            OpKind::Winograd => {
-                let p: WinogradParams = params(layer);
-                Window { tile: p.tile, ..rowwise(input, output)? }
-            }
-            // Of products by rows the left operand's record has the output's rows; any other is one
-            // run of floats.
-            OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
-                Some(window) => window,
-                None => Window::all(input.dims[1], output.dims[1]),
-            },
-            OpKind::Binary => {
-                let p: BinaryParams = params(layer);
-                let alike = input.dims == output.dims;
-                if !(alike || p.constant_operand != 0) {
-                    return None;
-                }
-                rowwise(input, output)?
-            }
-            OpKind::Where | OpKind::Words if input.dims == output.dims => rowwise(input, output)?,
-            OpKind::Copy => {
-                let rows = ops::row_unit(layer, output)?;
-                let written =
-                    |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);
-                if !u64::from(output.dims[2]).is_multiple_of(rows) || written(input.buffer) {
-                    return None;
-                }
-                Window::all(input.dims[1], output.dims[1])
-            }
-            _ => return None,
-        };
-        let looks = looks && kind.looks_around();
-        found.push(Operand { tensor: id, window, rowwise: !looks });
-    }
-    (!found.is_empty()).then_some(found)
+            Window::all(input.dims[1], output.dims[1])
+        }
+        _ => return None,
+    })
 }
 
 /// Whether a layer's operator reads its first input through a window.

@@ -97,6 +97,41 @@ pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Netwo
     Ok(network)
 }
 
+/// Whether a pack has room for the plans of so many shapes.
+fn within_limits(request: &PackRequest, shapes: Shapes<'_>) -> Result<(), WriteError> {
+    let plans = shapes.len() * request.budgets.len();
+    match (shapes.len(), plans) {
+        (shapes, _) if shapes > MAX_SHAPES => Err(WriteError::Shapes(shapes)),
+        (_, plans) if plans > MAX_PLANS => Err(WriteError::Plans(plans)),
+        _ => Ok(()),
+    }
+}
+
+/// The largest error of any shape's outputs by weights that are rounded.
+fn rounding_error(
+    request: &PackRequest,
+    model: &Path,
+    shapes: Shapes<'_>,
+    planned: &[PlannedShape],
+    output: Output,
+) -> Result<Option<f64>, Error> {
+    let layers = planned.iter().map(|shape| shape.network.layers.len() as u64).sum();
+    let progress = Progress::count(output, "comparing with fp32", layers);
+    let (mut done, mut largest) = (0, None);
+    for (shape, (_, graph)) in planned.iter().zip(shapes) {
+        let exact = lowered(request, model, graph)?;
+        let mut set = |layer| progress.set(done + layer);
+        let error = rounding::error(&shape.network, &exact, seeded, &mut set);
+        let error = error.map_err(|error| Error::Internal(error.to_string()))?;
+        largest = match (largest, error) {
+            (Some(most), Some(error)) => Some(f64::max(most, error)),
+            (most, error) => most.or(error),
+        };
+        done += shape.network.layers.len() as u64;
+    }
+    Ok(largest)
+}
+
 /// Plans a model in its shapes and writes the pack.
 pub fn pack(
     request: &PackRequest,
@@ -106,12 +141,7 @@ pub fn pack(
     output: Output,
 ) -> Result<Packed, Error> {
     let start = Instant::now();
-    if shapes.len() > MAX_SHAPES {
-        return Err(WriteError::Shapes(shapes.len()).into());
-    }
-    if shapes.len() * request.budgets.len() > MAX_PLANS {
-        return Err(WriteError::Plans(shapes.len() * request.budgets.len()).into());
-    }
+    within_limits(request, shapes)?;
     let mut planned = Vec::new();
     let progress = Progress::elapsed(output, "searching plans");
     let mut shared = SharedWeights::default();
@@ -152,20 +182,7 @@ pub fn pack(
     report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     if request.weights != Encoding::F32 {
         let start = Instant::now();
-        let layers = planned.iter().map(|shape| shape.network.layers.len() as u64).sum();
-        let progress = Progress::count(output, "comparing with fp32", layers);
-        let mut done = 0;
-        for (shape, (_, graph)) in planned.iter().zip(shapes) {
-            let exact = lowered(request, model, graph)?;
-            let mut set = |layer| progress.set(done + layer);
-            let error = rounding::error(&shape.network, &exact, seeded, &mut set);
-            let error = error.map_err(|error| Error::Internal(error.to_string()))?;
-            report.rounding_error = match (report.rounding_error, error) {
-                (Some(most), Some(error)) => Some(most.max(error)),
-                (most, error) => most.or(error),
-            };
-            done += shape.network.layers.len() as u64;
-        }
+        report.rounding_error = rounding_error(request, model, shapes, &planned, output)?;
         report.rounding_ms = to_ms(start.elapsed());
     }
     report.add(planned.into_iter().map(|shape| (shape.name, shape.network, shape.proved)));

@@ -387,31 +387,9 @@ fn phase(
     })
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: u32| if count == 1 { "" } else { "s" };
-        writeln!(
-            f,
-            "{}{}: {} budgets, {} inference{} each, {} thread{}, {} I/O{}; {:.2} ms to open, {} of the process at most",
-            self.network,
-            of_shape(self.shape.as_ref()),
-            self.phases.len(),
-            self.runs_each,
-            plural(self.runs_each),
-            self.threads,
-            plural(self.threads),
-            self.io,
-            if self.verify { "" } else { ", checksums not compared" },
-            self.open_ms,
-            known(self.peak_rss_bytes)
-        )?;
-        if let Some(gpu) = &self.gpu {
-            writeln!(f, "{gpu}")?;
-        }
-        if let Some(cores) = &self.compute_cores {
-            writeln!(f, "{}", listed(cores, self.loader_core))?;
-        }
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+impl Report {
+    /// A line for each budget.
+    fn table(&self) -> Table {
         let mut table = Table::new(
             1,
             [
@@ -450,7 +428,36 @@ impl fmt::Display for Report {
                 phase.output_digest.clone(),
             ]);
         }
-        write!(f, "\n{table}")?;
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "{}{}: {} budgets, {} inference{} each, {} thread{}, {} I/O{}; {:.2} ms to open, {} of the process at most",
+            self.network,
+            of_shape(self.shape.as_ref()),
+            self.phases.len(),
+            self.runs_each,
+            plural(self.runs_each),
+            self.threads,
+            plural(self.threads),
+            self.io,
+            if self.verify { "" } else { ", checksums not compared" },
+            self.open_ms,
+            known(self.peak_rss_bytes)
+        )?;
+        if let Some(gpu) = &self.gpu {
+            writeln!(f, "{gpu}")?;
+        }
+        if let Some(cores) = &self.compute_cores {
+            writeln!(f, "{}", listed(cores, self.loader_core))?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        write!(f, "\n{}", self.table())?;
         writeln!(
             f,
             "\nA change executes (all but reads: tables, their proof, moves) and reads. Before\n\

@@ -179,25 +179,32 @@ pub fn of_shape(shape: Option<&String>) -> String {
     shape.map_or(String::new(), |shape| format!(" ({shape})"))
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = |bytes| size::human(bytes);
-        let plural = |count: u32| if count == 1 { "" } else { "s" };
+/// The ending of a word that is counted.
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+impl Report {
+    /// What was run, and how.
+    fn heading(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_board = self.slow_to_board.as_ref();
         writeln!(
             f,
             "{}{}: budget {} ({}), {} thread{}, {} I/O{}{}",
             self.network,
             of_shape(self.shape.as_ref()),
-            mib(self.budget_bytes),
+            size::human(self.budget_bytes),
             self.strategy,
             self.threads,
             plural(self.threads),
             self.io,
-            self.slow_to_board
-                .as_ref()
-                .map_or(String::new(), |pace| format!(" as of {}", pace.display())),
+            of_board.map_or(String::new(), |pace| format!(" as of {}", pace.display())),
             if self.verify { "" } else { ", checksums not compared" }
-        )?;
+        )
+    }
+
+    /// How long it took.
+    fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Spread { min, median, max } = self.latency_ms;
         let runs = self.runs;
         writeln!(
@@ -215,33 +222,41 @@ impl fmt::Display for Report {
             f,
             "             {:.2} ms the first, {:.2} ms to open{predicted}",
             self.first_ms, self.open_ms
-        )?;
+        )
+    }
+
+    /// The memory of the arena and of the process.
+    fn memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arena = size::human(self.arena_bytes);
+        let (process, cached) = (known(self.peak_rss_bytes), known(self.page_cache_bytes));
+        match &self.gpu {
+            None => writeln!(
+                f,
+                "memory       {process} of the process at most, its arena of {arena} included; {cached} of the pack in the \
+                 page cache"
+            ),
+            Some(gpu) => writeln!(
+                f,
+                "{gpu}, arena of {arena}; {process} of the process at most, {cached} of the pack in the page cache"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.heading(f)?;
+        self.times(f)?;
         writeln!(
             f,
             "read         {} each inference, {} stay",
-            mib(self.bytes_read_per_inference),
-            mib(self.resident_bytes)
+            size::human(self.bytes_read_per_inference),
+            size::human(self.resident_bytes)
         )?;
         if let Some(cores) = &self.compute_cores {
             writeln!(f, "cores        {}", listed(cores, self.loader_core))?;
         }
-        match &self.gpu {
-            None => writeln!(
-                f,
-                "memory       {} of the process at most, its arena of {} included; {} of the pack in the \
-                 page cache",
-                known(self.peak_rss_bytes),
-                mib(self.arena_bytes),
-                known(self.page_cache_bytes)
-            )?,
-            Some(gpu) => writeln!(
-                f,
-                "{gpu}, arena of {}; {} of the process at most, {} of the pack in the page cache",
-                mib(self.arena_bytes),
-                known(self.peak_rss_bytes),
-                known(self.page_cache_bytes)
-            )?,
-        }
+        self.memory(f)?;
         if let Some(Speed { min_gflops, median_gflops, max_gflops, .. }) = &self.speed {
             writeln!(
                 f,

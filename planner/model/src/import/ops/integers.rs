@@ -37,37 +37,12 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
     if is_float(kind) {
         return Err(NodeProblem::wrong_type("operand", "integers", kind));
     }
-    let truth = kind == DataType::Bool;
     let signed =
         matches!(kind, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64);
-    let op = match operator {
-        "Add" => WordOp::Add,
-        "Sub" => WordOp::Sub,
-        "Mul" => WordOp::Mul,
-        "Div" => WordOp::Div,
-        "Mod" if cx.attributes().flag("fmod", false)? => WordOp::Fmod,
-        "Mod" => WordOp::Mod,
-        "Min" => WordOp::Min,
-        "Max" => WordOp::Max,
-        "And" if truth => WordOp::And,
-        "Or" if truth => WordOp::Or,
-        "Xor" if truth => WordOp::Xor,
-        "Not" if truth => WordOp::IsZero,
-        "BitwiseAnd" => WordOp::And,
-        "BitwiseOr" => WordOp::Or,
-        "BitwiseXor" => WordOp::Xor,
-        "BitwiseNot" => WordOp::Not,
-        "BitShift" => match cx.attributes().string("direction")? {
-            Some("LEFT") => WordOp::ShiftLeft,
-            Some("RIGHT") if signed => return shift_signed(cx, kind, &values),
-            Some("RIGHT") => WordOp::ShiftRight,
-            _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
-        },
-        "Neg" => WordOp::Neg,
-        "Abs" => WordOp::Abs,
-        "Sign" => WordOp::Sign,
-        _ => return Err(NodeProblem::wrong_type("operand", "truth values", kind)),
-    };
+    if operator == "BitShift" && signed && cx.attributes().string("direction")? == Some("RIGHT") {
+        return shift_signed(cx, kind, &values);
+    }
+    let op = of_name(cx, operator, kind)?;
     match (&values[..], op.operands()) {
         ([_], 1) | ([_, _], 2) => last(cx, kind, op, &values),
         ([one], 2) => Ok(vec![Operand::Whole(kind, *one)]),
@@ -90,6 +65,38 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
             Err(NodeProblem::shape(count))
         }
     }
+}
+
+/// What an operator computes of integers of a kind, or of truth values.
+fn of_name(cx: &Context<'_, '_>, operator: &str, kind: DataType) -> Result<WordOp, NodeProblem> {
+    let truth = kind == DataType::Bool;
+    Ok(match operator {
+        "Add" => WordOp::Add,
+        "Sub" => WordOp::Sub,
+        "Mul" => WordOp::Mul,
+        "Div" => WordOp::Div,
+        "Mod" if cx.attributes().flag("fmod", false)? => WordOp::Fmod,
+        "Mod" => WordOp::Mod,
+        "Min" => WordOp::Min,
+        "Max" => WordOp::Max,
+        "And" if truth => WordOp::And,
+        "Or" if truth => WordOp::Or,
+        "Xor" if truth => WordOp::Xor,
+        "Not" if truth => WordOp::IsZero,
+        "BitwiseAnd" => WordOp::And,
+        "BitwiseOr" => WordOp::Or,
+        "BitwiseXor" => WordOp::Xor,
+        "BitwiseNot" => WordOp::Not,
+        "BitShift" => match cx.attributes().string("direction")? {
+            Some("LEFT") => WordOp::ShiftLeft,
+            Some("RIGHT") => WordOp::ShiftRight,
+            _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
+        },
+        "Neg" => WordOp::Neg,
+        "Abs" => WordOp::Abs,
+        "Sign" => WordOp::Sign,
+        _ => return Err(NodeProblem::wrong_type("operand", "truth values", kind)),
+    })
 }
 
 /// A power of which one operand is floats: it is computed of floats, and has the base's type.

@@ -119,6 +119,20 @@ fn gate(
     steps.transpose(apart, &[0, 2, 1, 3])
 }
 
+/// Whether queries, keys, values and the state before them belong together: 4 axes each, of which the second are heads.
+fn fitting([q, k, v]: [&[usize]; 3], past: Option<&[usize]>) -> Result<(), NodeProblem> {
+    let fits = q[0] == k[0]
+        && q[2..] == k[2..]
+        && v[..3] == k[..3]
+        && q[1].is_multiple_of(k[1])
+        && past.is_none_or(|past| past == [k[0], k[1], k[3], v[3]]);
+    if fits {
+        return Ok(());
+    }
+    let found = format!("queries {q:?}, keys {k:?}, values {v:?} and the past do not fit");
+    Err(NodeProblem::shape(found))
+}
+
 /// `LinearAttention`: a state of keys and values that each position changes and reads.
 pub(super) fn attention(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let given = [cx.float(0, "query")?, cx.float(1, "key")?, cx.float(2, "value")?];
@@ -134,16 +148,8 @@ pub(super) fn attention(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
     let v = in_heads(&mut steps, v, "kv_num_heads")?;
     let (of_q, of_k, of_v) = (steps.shape(q), steps.shape(k), steps.shape(v));
     let [batch, heads, positions, width] = of_k[..] else { return Ok(vec![]) };
-    let fits = of_q[0] == batch
-        && of_q[2..] == of_k[2..]
-        && of_v[..3] == of_k[..3]
-        && of_q[1].is_multiple_of(heads)
-        && past.is_none_or(|past| steps.shape(past) == [batch, heads, width, of_v[3]]);
-    if !fits {
-        return Err(NodeProblem::shape(format!(
-            "queries {of_q:?}, keys {of_k:?}, values {of_v:?} and the past do not fit"
-        )));
-    }
+    let of_past = past.map(|past| steps.shape(past));
+    fitting([&of_q, &of_k, &of_v], of_past.as_deref())?;
     steps.cx.charge_for(&[positions, WORK_OF_POSITION], 0)?;
     let scale = if scale == 0.0 { 1.0 / (width as f64).sqrt() } else { scale.into() };
     let q = steps.with(Op::Mul, q, scale)?;

@@ -47,6 +47,18 @@ pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanRes
     plan_on(&PlanBuilder::new(request), demand, delta)
 }
 
+/// The budget has no room for the pipeline, whose largest weights are this layer's.
+fn no_room(request: &Request<'_>, smallest: u64, layer: usize) -> PlanError {
+    PlanError::Budget {
+        network: request.network.name.clone(),
+        budget: request.budget,
+        smallest,
+        layer: request.network.names.get(layer).cloned().unwrap_or_default(),
+        reason: "the pipeline's room for the largest layer's weights, beside all activations and scratch"
+            .to_owned(),
+    }
+}
+
 /// Plans with a builder at hand, in which no layers slide.
 pub fn plan_on(
     builder: &PlanBuilder<'_>,
@@ -90,14 +102,7 @@ pub fn plan_on(
     let plan = lay(least);
     if plan.arena_bytes > request.budget {
         let layer = largest.map_or(0, |read| plan.steps[read.first].layer as usize);
-        return Err(PlanError::Budget {
-            network: request.network.name.clone(),
-            budget: request.budget,
-            smallest: plan.arena_bytes,
-            layer: request.network.names.get(layer).cloned().unwrap_or_default(),
-            reason: "the pipeline's room for the largest layer's weights, beside all activations and scratch"
-                .to_owned(),
-        });
+        return Err(no_room(request, plan.arena_bytes, layer));
     }
     let mut made = PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() };
     if least_delay {

@@ -118,21 +118,10 @@ impl Skyline {
         self.looked.set(self.looked.get() + self.segments.len());
         let best: Cell<Option<Place>> = Cell::new(None);
         let consider = |address: u64, last_use: i64| {
-            let better = match (best.get(), choice) {
-                (None, _) => true,
-                (Some(best), Choice::Earliest) => last_use < best.last_use,
-                (Some(best), Choice::Latest) => last_use > best.last_use,
-                (Some(_), Choice::Lowest) => false,
-            };
-            if better {
+            if best.get().is_none_or(|best| choice.prefers(last_use, best.last_use)) {
                 best.set(Some(Place { address, last_use }));
             }
-            // Nothing that is free was used later.
-            match choice {
-                Choice::Lowest => true,
-                Choice::Latest => last_use + 1 == time,
-                Choice::Earliest => false,
-            }
+            choice.ends_with(last_use, time)
         };
         // What is used so late is as good as what is used later: worse than the best so far, or as
         // late as can be.
@@ -222,6 +211,26 @@ pub enum Choice {
     Latest,
     /// The lowest address: wastes least.
     Lowest,
+}
+
+impl Choice {
+    /// Whether a place with this last use is better than one that was found before.
+    fn prefers(self, last_use: i64, found: i64) -> bool {
+        match self {
+            Self::Earliest => last_use < found,
+            Self::Latest => last_use > found,
+            Self::Lowest => false,
+        }
+    }
+
+    /// Whether no place that is free at `time` is better than one with this last use: nothing that is free was used later.
+    fn ends_with(self, last_use: i64, time: i64) -> bool {
+        match self {
+            Self::Earliest => false,
+            Self::Latest => last_use + 1 == time,
+            Self::Lowest => true,
+        }
+    }
 }
 
 #[cfg(test)]
