@@ -18,9 +18,9 @@ pub fn sweeps() -> bool {
     std::env::var_os("EYELET_TEST_ALL").is_some()
 }
 
-/// How many of these ways of dividing a step kernels are tested in, of which the first is the whole on one thread. The
-/// portable kernels are the same code everywhere: under emulation, where they are slow, the first is enough to compare
-/// others with.
+/// In how many of these ways of dividing a step kernels are tested; the first is the whole on one thread. The portable
+/// kernels are the same code everywhere. Tests for 64-bit ARM run under emulation, where they are slow: there the first
+/// way is enough to compare others with.
 pub fn most_ways(kernels: &Kernels, all: usize) -> usize {
     let emulated = cfg!(target_arch = "aarch64") && !sweeps();
     if emulated && kernels.isa() == super::Isa::Portable { 1 } else { all }

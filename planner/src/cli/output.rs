@@ -88,6 +88,11 @@ pub fn milliseconds(ns: u64) -> f64 {
     (ns as f64 / 1e3).round() / 1e3
 }
 
+/// The ending of a word that is counted.
+pub fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// A shape as people write it: `1x3x224x224`.
 pub fn shape(dims: &[impl Display]) -> String {
     let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();

@@ -78,7 +78,9 @@ fn models() {
 
 #[test]
 fn packs() {
-    fuzz("open", open::run, seeds::open(), 5_000);
+    // Each is proved and run: fewer, where they are not sweeps.
+    let inputs = if common::sweeps() { 20_000 } else { 5_000 };
+    fuzz("open", open::run, seeds::open(), inputs);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::times::digest_of;
 use super::{Chosen, Output, choose, process};
 use crate::cli::Error;
 use crate::cli::budgets::{Budgets as Written, POINTS};
-use crate::cli::output::milliseconds;
+use crate::cli::output::{milliseconds, plural};
 use crate::cli::pack_file::strategy;
 use crate::cli::pin::listed;
 use crate::cli::progress::Progress;
@@ -434,7 +434,6 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: u32| if count == 1 { "" } else { "s" };
         writeln!(
             f,
             "{}{}: {} budgets, {} inference{} each, {} thread{}, {} I/O{}; {:.2} ms to open, {} of the process at most",

@@ -2,7 +2,7 @@
 
 use super::device::Gpu;
 use super::layers::{self, LayerTimes};
-use crate::cli::output::{milliseconds, shape};
+use crate::cli::output::{milliseconds, plural, shape};
 use crate::cli::pictures::{Seen, Unread};
 use crate::cli::pin::listed;
 use eyelet_planner::size;
@@ -177,11 +177,6 @@ impl fmt::Display for Digest {
 /// Names the shape of a network, of several.
 pub fn of_shape(shape: Option<&String>) -> String {
     shape.map_or(String::new(), |shape| format!(" ({shape})"))
-}
-
-/// The ending of a word that is counted.
-fn plural(count: u32) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 impl Report {

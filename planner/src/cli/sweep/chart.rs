@@ -2,6 +2,7 @@
 //! front, the others muted. It follows the page's width and the reader's choice of light or dark.
 
 use super::{Point, Sweep};
+use crate::cli::output::plural;
 use eyelet_planner::size;
 use plotters::coord::Shift;
 use plotters::coord::combinators::{LogCoord, WithKeyPoints};
@@ -155,7 +156,7 @@ impl<'a> Picture<'a> {
         let style = TextStyle::from((FONT, 18).into_font()).color(&INK);
         root.draw(&Text::new(title, (24, 18), style))?;
         let of = if sweep.estimated { "estimated costs" } else { "measured costs" };
-        let plural = if sweep.threads == 1 { "" } else { "s" };
+        let plural = plural(sweep.threads);
         let weights = size::human(sweep.weights_bytes);
         let subtitle = format!(
             "{weights} of weights; {}, {} thread{plural}, {of}",
