@@ -172,6 +172,11 @@ impl<'a> ChunkedInstance<'a> {
         !self.plan().loads.is_empty()
     }
 
+    /// Whether chunks are read from this storage while steps compute.
+    pub(crate) fn reads_go_on(&self, storage: &mut impl Storage) -> bool {
+        self.instance.shared.depth > 1 && storage.queue().is_some()
+    }
+
     /// Whether a device computes by itself: its steps are not done when they have been issued.
     pub(crate) fn is_on_accelerator(&self) -> bool {
         self.instance.shared.accelerator().is_some()

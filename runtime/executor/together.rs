@@ -84,6 +84,9 @@ pub(crate) trait Network {
     /// themselves. Returns whether the slot is in use: not if the chunk has one.
     fn begin_chunk(&mut self, chunk: u32, slot: u32) -> Result<bool, ChunkError>;
 
+    /// Whether its chunks are read while their caller does something else.
+    fn goes_on(&mut self) -> bool;
+
     /// Goes on with the chunk that has begun, and says so when it is there; waits for that if `wait`s. `None`: it is
     /// not there yet.
     fn poll_chunk(&mut self, wait: bool) -> Option<Result<(), ChunkError>>;
@@ -282,10 +285,14 @@ impl<S: Storage> Network for Model<'_, '_, Feeder<'_, '_, '_, S>> {
     fn begin_chunk(&mut self, chunk: u32, slot: u32) -> Result<bool, ChunkError> {
         let used = self.feed.chunks.enter(chunk as usize, slot).map_err(ChunkError::Arena)?;
         self.feed.coming = Some(Coming { chunk, next: 0, crc: 0 });
-        if self.feed.lane.reads(LoadList::Resident).goes_on() {
+        if self.goes_on() {
             self.feed.submit();
         }
         Ok(used)
+    }
+
+    fn goes_on(&mut self) -> bool {
+        self.feed.lane.reads(LoadList::Resident).goes_on()
     }
 
     fn poll_chunk(&mut self, wait: bool) -> Option<Result<(), ChunkError>> {
@@ -356,6 +363,14 @@ impl<S: Storage> Network for Model<'_, '_, Feeder<'_, '_, '_, S>> {
 /// The networks of a scope, by their numbers.
 pub(crate) trait Networks {
     fn network(&mut self, number: usize) -> Option<&mut dyn Network>;
+
+    /// Whether all chunks of the first `count` networks are read while steps compute.
+    fn read_alone(&mut self, count: usize) -> bool {
+        (0..count).all(|number| {
+            let network = self.network(number);
+            network.is_none_or(|network| network.chunks().is_whole() || network.goes_on())
+        })
+    }
 }
 
 impl<const N: usize> Networks for Vec<&mut dyn Network, N> {

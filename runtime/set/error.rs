@@ -37,6 +37,11 @@ pub enum TaskSetError {
         /// Which task.
         task: usize,
     },
+    /// The order by classes is for two engines, and the storage of this network, which has chunks, has no queue.
+    OneEngine {
+        /// Which task.
+        task: usize,
+    },
     /// The network is a GPU's: its steps are not done when they have been issued.
     Accelerator {
         /// Which task.
@@ -65,6 +70,11 @@ impl core::fmt::Display for TaskSetError {
                 f,
                 "task {task}: the pool is not of the arena that its network was opened in: open all networks in one arena, \
                  and take its pool"
+            ),
+            Self::OneEngine { task } => write!(
+                f,
+                "task {task}: its storage has no queue, so that nothing computes while its chunks are read: use the order by \
+                 steps instead of that by classes, or a storage with a queue"
             ),
             Self::Accelerator { task } => {
                 write!(f, "task {task}: its network is a GPU's: a set computes on the processor")

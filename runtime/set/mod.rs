@@ -37,9 +37,9 @@ pub use file::{
     MAX_TASKS, SET_MAGIC, SET_VERSION, SetFile, SetFileError, SetHeader, SetTask, TaskEntry, is_set,
 };
 pub use host::{Host, SetEvent};
-pub use running::{Activity, Running};
+pub use running::Running;
 pub use task_set::{Member, TaskSet};
 
 pub use crate::arena::Pool;
 pub use crate::executor::{ChunkedInstance, Ports, Share};
-pub use crate::tasks::{Finished, Policy, ReleaseError, Task};
+pub use crate::tasks::{Activity, Finished, Policy, ReleaseError, Task};

@@ -7,7 +7,7 @@ use super::state::State;
 use crate::arena::ArenaError;
 use crate::device::Device;
 use crate::executor::{ChunkError, Network, Networks, Progress};
-use crate::tasks::{Action, Chunk, ReleaseError, Task};
+use crate::tasks::{Activity, Chunk, ReleaseError, Scheduler, Task, Worker, turn};
 
 /// A set whose networks are at work.
 pub struct Running<'r, 'a, const N: usize> {
@@ -18,26 +18,8 @@ pub struct Running<'r, 'a, const N: usize> {
     pub(super) host: &'r mut dyn Host,
     /// The chunk in flight, and when it began.
     pub(super) loading: Option<(Chunk, u64)>,
-}
-
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Activity {
-    /// A step of this task's job.
-    Step {
-        /// The task.
-        task: usize,
-    },
-    /// No step: a chunk came into memory, or failed to.
-    Chunk {
-        /// The task.
-        task: usize,
-    },
-    /// Nothing: all that may go on waits for the chunk in flight.
-    Loading,
-    /// Nothing: no job is unfinished, or none of those that are can go on.
-    Idle,
+    /// Chunks are read while steps compute, not by this thread.
+    pub(super) reads_go_on: bool,
 }
 
 impl<const N: usize> Running<'_, '_, N> {
@@ -58,40 +40,10 @@ impl<const N: usize> Running<'_, '_, N> {
 
     /// Does what comes next: at most one step of one network. What is read goes on meanwhile.
     ///
-    /// From storage without a queue, a call reads one piece of a chunk.
+    /// From storage without a queue this thread reads: a call reads one piece of a chunk, and nothing else is done before that
+    /// chunk has come.
     pub fn step(&mut self) -> Activity {
-        self.look(false);
-        loop {
-            let now_ns = (self.clock)();
-            match self.state.scheduler.next(now_ns) {
-                Action::Step { task } => {
-                    self.load_beside(now_ns);
-                    self.compute(task, now_ns);
-                    self.look(false);
-                    return Activity::Step { task };
-                }
-                Action::Load { chunk, evict } => {
-                    self.load(chunk, evict, now_ns);
-                    if let Some(task) = self.look(false) {
-                        return Activity::Chunk { task };
-                    }
-                }
-                Action::Wait => {
-                    return match self.look(false) {
-                        Some(task) => Activity::Chunk { task },
-                        None if self.loading.is_some() => Activity::Loading,
-                        None => Activity::Idle,
-                    };
-                }
-            }
-        }
-    }
-
-    /// Before a step computes: begins the chunk that comes meanwhile.
-    fn load_beside(&mut self, now_ns: u64) {
-        while let Action::Load { chunk, evict } = self.state.scheduler.next(now_ns) {
-            self.load(chunk, evict, now_ns);
-        }
+        turn(&mut Hands(self))
     }
 
     /// Works until that time, or until nothing is left to do. Waits for chunks by asking over and over.
@@ -313,5 +265,38 @@ impl<const N: usize> core::fmt::Debug for Running<'_, '_, N> {
             .field("state", &self.state)
             .field("loading", &self.loading)
             .finish()
+    }
+}
+
+/// What [`turn`] moves, not to be reached from outside.
+struct Hands<'x, 'r, 'a, const N: usize>(&'x mut Running<'r, 'a, N>);
+
+impl<const N: usize> Worker<N> for Hands<'_, '_, '_, N> {
+    fn scheduler(&mut self) -> &mut Scheduler<N> {
+        &mut self.0.state.scheduler
+    }
+
+    fn now_ns(&self) -> u64 {
+        (self.0.clock)()
+    }
+
+    fn reads_go_on(&self) -> bool {
+        self.0.reads_go_on
+    }
+
+    fn loading(&self) -> Option<usize> {
+        self.0.loading.map(|(chunk, _)| chunk.task)
+    }
+
+    fn load(&mut self, chunk: Chunk, evict: Option<Chunk>, now_ns: u64) {
+        self.0.load(chunk, evict, now_ns);
+    }
+
+    fn look(&mut self) -> Option<usize> {
+        self.0.look(false)
+    }
+
+    fn compute(&mut self, task: usize, now_ns: u64) {
+        self.0.compute(task, now_ns);
     }
 }

@@ -53,26 +53,10 @@ impl<'t, 'a, S: Storage, const N: usize> TaskSet<'t, 'a, S, N> {
         let mut tasks = Vec::<Task, N>::new();
         let mut status = Vec::new();
         let mut members = members.into_iter();
-        for member in members.by_ref() {
-            let (task, Member { task: t, network, .. }) = (own.len(), &member);
-            let (asked, has) = (t.chunks, network.chunks());
-            if network.is_on_accelerator() {
-                return Err(TaskSetError::Accelerator { task });
-            }
-            if asked != has {
-                return Err(TaskSetError::Chunks { task, asked, has });
-            }
-            let (asked, has) = (t.room, network.room());
-            if asked != has {
-                return Err(TaskSetError::Room { task, asked, has });
-            }
-            if network.streams() != t.streams {
-                return Err(TaskSetError::Streams { task });
-            }
-            if pool.chunks() > 0 && !network.draws_from(&pool) {
-                return Err(TaskSetError::Pool { task });
-            }
-            let full = tasks.push(*t).is_err() || own.push(member).is_err();
+        for mut member in members.by_ref() {
+            let t = member.task;
+            agree(own.len(), policy, &mut member, &pool)?;
+            let full = tasks.push(t).is_err() || own.push(member).is_err();
             if full || status.push(Status::default()).is_err() {
                 let tasks = N + 1 + members.count();
                 return Err(SetError::Tasks { tasks, most: N }.into());
@@ -107,10 +91,43 @@ impl<'t, 'a, S: Storage, const N: usize> TaskSet<'t, 'a, S, N> {
             .iter_mut()
             .map(|Member { network, storage, .. }| (&mut **network, &mut **storage));
         together::<_, _, N>(networks, |networks| {
-            let mut running = Running { state, networks, device, clock, host, loading: None };
+            let reads_go_on = networks.read_alone(state.tasks.len());
+            let mut running =
+                Running { state, networks, device, clock, host, loading: None, reads_go_on };
             let result = body(&mut running);
             running.leave();
             result
         })
     }
+}
+
+/// Compares a member's task with its network, pool and storage.
+fn agree<S: Storage>(
+    task: usize,
+    policy: Policy,
+    member: &mut Member<'_, '_, S>,
+    pool: &Pool<'_>,
+) -> Result<(), TaskSetError> {
+    let Member { task: t, network, storage } = member;
+    if network.is_on_accelerator() {
+        return Err(TaskSetError::Accelerator { task });
+    }
+    let (asked, has) = (t.chunks, network.chunks());
+    if asked != has {
+        return Err(TaskSetError::Chunks { task, asked, has });
+    }
+    let (asked, has) = (t.room, network.room());
+    if asked != has {
+        return Err(TaskSetError::Room { task, asked, has });
+    }
+    if network.streams() != t.streams {
+        return Err(TaskSetError::Streams { task });
+    }
+    if pool.chunks() > 0 && !network.draws_from(pool) {
+        return Err(TaskSetError::Pool { task });
+    }
+    if policy == Policy::Classes && t.weights() > 0 && !network.reads_go_on(*storage) {
+        return Err(TaskSetError::OneEngine { task });
+    }
+    Ok(())
 }

@@ -80,6 +80,7 @@ impl<'p> Desk<'p> {
 #[derive(Debug)]
 pub(crate) struct Steered<'d, 'p> {
     pub desk: &'d Desk<'p>,
+    /// Reads that may be in flight; with none there is no queue.
     pub depth: usize,
 }
 
@@ -100,7 +101,7 @@ impl Storage for Steered<'_, '_> {
     }
 
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
-        Some(self)
+        (self.depth > 0).then_some(self)
     }
 }
 

@@ -12,6 +12,13 @@ impl<const N: usize> Scheduler<N> {
         let lead = self.lead();
         if let Some(lead) = lead {
             self.mark_begun(lead);
+            // Room comes without a read, so that it comes before a step begins.
+            if self.is_free(Engine::Loader)
+                && self.lacks_room(lead)
+                && let Some(action) = self.start(lead, Engine::Loader, None, now_ns)
+            {
+                return Some(action);
+            }
         }
         if self.is_free(Engine::Processor)
             && let Some(task) = self.highest()

@@ -35,9 +35,11 @@ mod pool;
 mod regions;
 mod scheduler;
 mod task;
+mod turn;
 
 pub use scheduler::{Action, Chunk, Finished, ReleaseError, Scheduler};
 pub use task::{LONGEST_NS, Policy, SetError, Task, set_reloads};
+pub use turn::{Activity, Worker, turn};
 
 #[cfg(test)]
 pub(crate) mod inside;

@@ -1,9 +1,18 @@
 //! The pool of chunks: who gives up room.
 
+use super::jobs::Job;
 use super::scheduler::{Action, Chunk, Scheduler};
 use super::task::Policy;
 
 impl<const N: usize> Scheduler<N> {
+    /// Chunks of the pool: the free ones, those in memory, and the one on its way.
+    pub(super) fn pool(&self) -> u32 {
+        let coming = self.loader.is_some_and(|op| !self.streams(op.task));
+        let present =
+            self.jobs.iter().map(Job::in_memory).fold(u32::from(coming), u32::saturating_add);
+        self.free.saturating_add(present)
+    }
+
     /// Reads the task's next chunk, in the place of a victim's chunk where the pool is full. `None`: no room.
     /// The loader is free, so that no chunk is on its way.
     pub(super) fn load(&mut self, task: usize, now_ns: u64) -> Option<Action> {

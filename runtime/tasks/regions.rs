@@ -1,7 +1,7 @@
 //! RT-Swap's order: loading and computing of a job are one region that nothing preempts.
 //!
 //! The next job loads while another computes, but only if it is the first of those that wait, so that no less urgent
-//! region begins meanwhile.
+//! region begins meanwhile, and only if both fit the pool, so that it does not wait with its region begun.
 
 use super::jobs::Engine;
 use super::scheduler::{Action, Scheduler};
@@ -32,11 +32,14 @@ impl<const N: usize> Scheduler<N> {
         }
     }
 
-    /// Begins the first job that waits. A job that needs no loading does not begin while another computes.
+    /// Begins the first job that waits. While another computes it begins only to load, beside the other's chunks.
     fn begin(&mut self) -> Option<usize> {
         let first = self.first(|s, task| s.job(task).is_some_and(|job| !job.begun))?;
-        if !self.is_free(Engine::Processor) && !self.lacks(first) {
-            return None;
+        if let Some(computing) = &self.processor {
+            let both = self.chunks(first).saturating_add(self.chunks(computing.task));
+            if !self.lacks(first) || both > self.pool() {
+                return None;
+            }
         }
         self.mark_begun(first);
         Some(first)

@@ -203,6 +203,11 @@ impl<const N: usize> Scheduler<N> {
         }
     }
 
+    /// The order of jobs.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// How many tasks there are.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -241,33 +246,29 @@ impl<const N: usize> Scheduler<N> {
     fn next_step(&mut self, now_ns: u64) -> Option<Action> {
         let first = self.first(|_, _| true)?;
         self.mark_begun(first);
-        let (needs, other) = match self.ready(first, Engine::Loader) {
-            true => (Engine::Loader, Engine::Processor),
-            false => (Engine::Processor, Engine::Loader),
+        let needs = match self.ready(first, Engine::Loader) {
+            true => Engine::Loader,
+            false => Engine::Processor,
         };
+        let free = Engine::BOTH.map(|engine| self.is_free(engine));
         if self.is_free(needs)
-            && (!self.streams(first) || self.is_free(other))
+            && (!self.streams(first) || free == [true, true])
             && let Some(action) = self.start(first, needs, None, now_ns)
         {
             return Some(action);
         }
-        match self.is_free(other) {
-            true => self.next_beside(first, other, now_ns),
-            false => None,
+        // A job that streams waits for the loader, too.
+        let [processor, loader] = free;
+        match needs == Engine::Loader || (self.streams(first) && !loader) {
+            true if processor => self.step_beside(first, now_ns),
+            false if loader => self.load_beside(first, now_ns),
+            _ => None,
         }
     }
 
     pub(super) fn mark_begun(&mut self, task: usize) {
         if let Some(job) = self.jobs.get_mut(task) {
             job.begun = true;
-        }
-    }
-
-    /// Work for the engine that the first job does not need.
-    fn next_beside(&mut self, first: usize, on: Engine, now_ns: u64) -> Option<Action> {
-        match on {
-            Engine::Processor => self.step_beside(first, now_ns),
-            Engine::Loader => self.load_beside(first, now_ns),
         }
     }
 
@@ -334,6 +335,12 @@ impl<const N: usize> Scheduler<N> {
     pub(super) fn lacks(&self, task: usize) -> bool {
         let Some((t, job)) = self.tasks.get(task).zip(self.job(task)) else { return false };
         job.pending && !job.begun && job.loads(t)
+    }
+
+    /// The pending job lacks chunks of room.
+    pub(super) fn lacks_room(&self, task: usize) -> bool {
+        let Some((t, job)) = self.tasks.get(task).zip(self.job(task)) else { return false };
+        job.pending && job.room < t.room
     }
 
     pub(super) fn is_free(&self, engine: Engine) -> bool {

@@ -208,6 +208,56 @@ fn a_streaming_step_needs_both_engines() {
     assert_eq!(s.next(15), load(1, 1));
 }
 
+/// Task 2 computes and lets task 0 load; task 1 comes, which streams and needs both engines.
+#[test]
+fn a_job_that_vouched_computes_on_while_a_streaming_one_waits() {
+    let streaming = Task { streams: true, ..task(50, 1, 0) };
+    let tasks = [task(1000, 0, 2), streaming, task(200, 0, 0)];
+    let mut s = scheduler(Policy::Steps, &tasks, 3);
+    s.release(0, 0).unwrap();
+    s.release(2, 0).unwrap();
+    assert_eq!(s.next(0), Action::Step { task: 2 });
+    assert_eq!(s.next(0), load(0, 0));
+    s.release(1, 1).unwrap();
+    s.step_done(2, false);
+    assert_eq!(s.next(2), Action::Step { task: 2 }, "somebody computes");
+    s.chunk_done();
+    assert_eq!(s.next(5), Action::Wait, "the loader is the streaming job's, when it can begin");
+    s.step_done(10, false);
+    assert_eq!(s.next(10), Action::Step { task: 1 });
+}
+
+/// Room is there at once: otherwise a step could begin before each chunk of it.
+#[test]
+fn a_lead_gets_its_room_before_a_step_begins() {
+    let lead = Task { room: 2, ..task(400, 1, 3) };
+    let mut s = scheduler(Policy::Classes, &[task(100, 2, 0), lead], 3);
+    s.release(0, 0).unwrap();
+    s.release(1, 0).unwrap();
+    for index in [1, 2] {
+        assert_eq!(s.next(0), load(1, index));
+        s.chunk_done();
+    }
+    assert_eq!(s.next(0), Action::Step { task: 0 });
+    assert_eq!(s.next(0), load(1, 0));
+}
+
+/// Else it could not load before the other has computed, and more urgent jobs would wait for both.
+#[test]
+fn a_region_begins_ahead_only_if_both_fit_the_pool() {
+    for (pool, ahead) in [(2, Action::Wait), (3, load(1, 0))] {
+        let mut s = scheduler(Policy::Regions, &[task(100, 0, 2), task(1000, 0, 1)], pool);
+        s.release(0, 0).unwrap();
+        for index in 0..2 {
+            assert_eq!(s.next(0), load(0, index));
+            s.chunk_done();
+        }
+        s.release(1, 0).unwrap();
+        assert_eq!(s.next(0), Action::Step { task: 0 });
+        assert_eq!(s.next(0), ahead);
+    }
+}
+
 #[test]
 fn jobs_that_the_period_does_not_allow_are_refused() {
     let jittery = Task { deadline_ns: 80, jitter_ns: 20, ..task(100, 0, 0) };

@@ -21,9 +21,11 @@ impl Kind for TaskSetError {
         match self {
             Self::Set(error) => error.status(),
             Self::Accelerator { .. } => Status::Processor,
-            Self::Chunks { .. } | Self::Room { .. } | Self::Streams { .. } | Self::Pool { .. } => {
-                Status::Argument
-            }
+            Self::Chunks { .. }
+            | Self::Room { .. }
+            | Self::Streams { .. }
+            | Self::Pool { .. }
+            | Self::OneEngine { .. } => Status::Argument,
         }
     }
 }

@@ -13,6 +13,8 @@ pub(super) enum Event {
     Step { longer_ns: u64 },
     /// A read of the task ends, by its place in order.
     End { task: usize, place: usize, how: End },
+    /// The next read of the task fails, where the caller's thread reads.
+    Fail(usize),
     /// The program waits for the chunk in flight.
     Wait,
     /// A job is released.
@@ -87,8 +89,11 @@ pub(super) fn possible(
             events.extend(faults.map(|how| Event::End { task, place, how }));
         }
     }
-    if running.loading.is_some() {
+    if let Some((chunk, _)) = running.loading {
         events.push(Event::Wait);
+        if setup.depth == 0 && left.faults > 0 {
+            events.push(Event::Fail(chunk.task));
+        }
     }
     let jobs = running.state.scheduler.job_states();
     let mut next_ns = u64::MAX;
@@ -131,6 +136,10 @@ pub(super) fn apply(
         Event::End { task, place, how } => {
             left.faults -= u32::from(how != End::Good);
             desks[task].end(place, how);
+        }
+        Event::Fail(task) => {
+            left.faults -= 1;
+            desks[task].fails.set(true);
         }
         Event::Wait => running.wait(),
         Event::Release(task) => {

@@ -144,6 +144,7 @@ pub(super) fn explore(setup: &Setup<'_>) -> Found {
         set.state.scheduler = Scheduler::new(setup.policy, tasks, set.state.pool.chunks()).unwrap();
         set.state.tasks.iter_mut().for_each(|status| *status = Default::default());
         program.restart();
+        desks.iter().for_each(|desk| desk.fails.set(false));
         orders.play(&mut set);
         played += 1;
         if !orders.turn() {

@@ -39,7 +39,7 @@ pub(super) fn key(
         key.extend([u64::MAX, task as u64, (now_ns - started_ns).min(chunk_ns + 1), by]);
     }
     for (task, desk) in desks.iter().enumerate().take(setup.parts.len()) {
-        key.push(u64::MAX - 1);
+        key.extend([u64::MAX - 1, u64::from(desk.fails.get())]);
         of_network(&mut key, running, task);
         for (offset, ended) in desk.reads() {
             key.extend([offset, ended.map_or(2, u64::from)]);

@@ -22,7 +22,7 @@ struct Setup<'s> {
     chunk: u64,
     /// Slots of the pool.
     slots: u32,
-    /// Reads that may be in flight for a network.
+    /// Reads that may be in flight for a network. With none the caller's thread reads.
     depth: usize,
     /// Steps may also take so much longer.
     longer_ns: u64,
@@ -80,7 +80,10 @@ fn try_all(setup: &Setup<'_>, least: usize) {
     assert!(found.states >= least && found.ended > 0, "{found:?}");
     // Chunks come while others compute, unless every job needs all slots.
     let in_turns = setup.parts.iter().all(|part| part.chunks == setup.slots);
-    assert!(found.beside > 0 || in_turns, "{found:?}");
+    match setup.depth {
+        0 => assert_eq!(found.beside, 0, "one engine: {found:?}"),
+        _ => assert!(found.beside > 0 || in_turns, "{found:?}"),
+    }
 }
 
 #[test]
@@ -116,6 +119,13 @@ fn reads_fail_at_any_moment() {
 fn tasks_are_stopped_and_scopes_left_at_any_moment() {
     let parts = [SWAPS, Part { jobs: 1 + wide(), ..urgent(SWAPS) }];
     try_all(&Setup { parts: &parts, slots: 3, faults: wide(), stops: 1, leaves: 1, ..CALM }, 5_000);
+}
+
+#[test]
+fn without_queues_nothing_computes_while_a_chunk_comes() {
+    let stays = Part { level: 2, period_ns: 30, ..STAYS };
+    let parts = [SWAPS, Part { jobs: 1 + wide(), ..urgent(SWAPS) }, stays];
+    try_all(&Setup { parts: &parts, slots: 3, depth: 0, faults: 1, ..CALM }, 400);
 }
 
 #[test]
