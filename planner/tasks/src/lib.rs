@@ -4,6 +4,7 @@
 //! whether every deadline is kept, and [`simulate`] runs the set under the scheduler of `eyelet::tasks`, the same code
 //! that runs on the device. [`generate`] draws random sets, [`papers`] holds the published experiments.
 
+pub mod adversary;
 pub mod analysis;
 pub mod draw;
 pub mod generate;

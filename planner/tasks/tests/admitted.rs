@@ -1,10 +1,11 @@
 //! Admitted sets never miss: small sets of whole numbers, simulated from every combination of offsets.
 
 use eyelet::tasks::{Policy, Scheduler, Task, set_reloads};
+use eyelet_tasks::adversary::{Found, attack, modes};
 use eyelet_tasks::analysis::levels::{full_pool, least_pool};
 use eyelet_tasks::analysis::utilization::hyperperiod_ns;
 use eyelet_tasks::analysis::{classes, demand_bound};
-use eyelet_tasks::simulate::{Arrivals, Options, simulate};
+use eyelet_tasks::simulate::{Arrivals, Mode, Options, Times, simulate};
 use proptest::prelude::*;
 
 /// A task of a few nanoseconds: period, deadline below it, computing, step, chunks, room, time of a chunk, jitter.
@@ -65,29 +66,36 @@ fn phasings(tasks: &[Task]) -> Vec<Vec<u64>> {
     })
 }
 
-fn options(policy: Policy, arrivals: Arrivals, least_share: f64, jobs: u64, seed: u64) -> Options {
-    Options { policy, arrivals, least_share, jobs, until_miss: true, trace: false, seed }
+fn options(
+    (policy, mode): (Policy, Mode),
+    arrivals: Arrivals,
+    least_share: f64,
+    jobs: u64,
+    seed: u64,
+) -> Options {
+    let times = Times::Share(least_share);
+    Options { policy, mode, arrivals, times, jobs, until_miss: true, trace: false, seed }
 }
 
 fn assert_never_misses(policy: Policy, tasks: &[Task], pool: u32) {
     let hyperperiod = hyperperiod_ns(tasks).unwrap();
     let jobs: u64 = tasks.iter().map(|task| 3 * hyperperiod / task.period_ns).sum();
-    for (seed, offsets_ns) in phasings(tasks).into_iter().enumerate() {
-        for least_share in [1.0, 0.3] {
-            let arrivals = Arrivals::Periodic { offsets_ns: offsets_ns.clone() };
-            let outcome =
-                simulate(tasks, pool, &options(policy, arrivals, least_share, jobs, seed as u64))
-                    .unwrap();
-            assert_eq!(
-                outcome.first_miss, None,
-                "offsets {offsets_ns:?}, share {least_share}: {tasks:#?}"
-            );
+    for &mode in modes(policy) {
+        let miss = |arrivals, share, jobs, seed| {
+            let options = options((policy, mode), arrivals, share, jobs, seed);
+            simulate(tasks, pool, &options).unwrap().first_miss
+        };
+        for (seed, offsets_ns) in phasings(tasks).into_iter().enumerate() {
+            for share in [1.0, 0.3] {
+                let arrivals = Arrivals::Periodic { offsets_ns: offsets_ns.clone() };
+                let miss = miss(arrivals, share, jobs, seed as u64);
+                assert_eq!(miss, None, "{mode:?}, {offsets_ns:?}, share {share}: {tasks:#?}");
+            }
         }
-    }
-    for seed in 0..20 {
-        let arrivals = Arrivals::Sporadic { most_pause: 0.5 };
-        let outcome = simulate(tasks, pool, &options(policy, arrivals, 0.3, 500, seed)).unwrap();
-        assert_eq!(outcome.first_miss, None, "sporadic, seed {seed}: {tasks:#?}");
+        for seed in 0..20 {
+            let miss = miss(Arrivals::Sporadic { most_pause: 0.5 }, 0.3, 500, seed);
+            assert_eq!(miss, None, "{mode:?}, sporadic, seed {seed}: {tasks:#?}");
+        }
     }
 }
 
@@ -152,7 +160,9 @@ fn classes_admit_more_than_one_engine_can_do() {
     let more = [tasks[0], tasks[1], Task { compute_ns: 22, ..tasks[2] }];
     assert!(!classes(&more).kept());
     let arrivals = Arrivals::Periodic { offsets_ns: vec![0; 3] };
-    let outcome = simulate(&more, 2, &options(Policy::Classes, arrivals, 1.0, 100, 0)).unwrap();
+    let outcome =
+        simulate(&more, 2, &options((Policy::Classes, Mode::AtOnce), arrivals, 1.0, 100, 0))
+            .unwrap();
     assert!(outcome.first_miss.is_some());
 }
 
@@ -167,6 +177,46 @@ fn the_test_is_tight_for_one_level_without_blocking() {
     let more = [task(4), task(5)];
     assert!(!demand_bound(&more).kept());
     let arrivals = Arrivals::Periodic { offsets_ns: vec![0, 0] };
-    let outcome = simulate(&more, 1, &options(Policy::Steps, arrivals, 1.0, 100, 0)).unwrap();
+    let outcome =
+        simulate(&more, 1, &options((Policy::Steps, Mode::AtOnce), arrivals, 1.0, 100, 0)).unwrap();
     assert!(outcome.first_miss.is_some());
+}
+
+/// The adversary's short form: `examples/adversary.rs` attacks with 10^7 jobs in each mode.
+#[test]
+fn admitted_sets_withstand_the_adversary() {
+    for policy in [Policy::Steps, Policy::Classes, Policy::Regions] {
+        for &mode in modes(policy) {
+            let Found { jobs, misses, beyond, miss, .. } = attack(policy, mode, 0..60, |_| {});
+            assert_eq!((misses, beyond), (0, 0), "{policy:?}, {mode:?}: {miss:#?}");
+            assert!(jobs > 100_000, "{policy:?}, {mode:?}: {jobs} jobs");
+        }
+    }
+}
+
+/// The adversary is one: with a blocking that is forgotten it finds jobs that are late.
+#[test]
+fn the_adversary_makes_jobs_late_that_nothing_promises() {
+    // A job that swaps is in the way of an urgent one, behind a long step that began before.
+    let swap = Task { chunks: 10, chunk_ns: 10, step_ns: 10, ..Task::new(10_000, 10) };
+    let urgent = Task { deadline_ns: 290, ..Task { period_ns: 300, ..swap } };
+    let long = Task::new(1000, 100);
+    let tasks = [swap, urgent, long];
+    assert!(!demand_bound(&tasks).kept());
+    assert!(
+        demand_bound(&[swap, Task { deadline_ns: 400, period_ns: 500, ..urgent }, long]).kept()
+    );
+    let miss = |mode| {
+        let found = (0..200).find_map(|seed| {
+            let (arrivals, times) = (Arrivals::Adversary, Times::Adversary);
+            let options = Options {
+                arrivals,
+                times,
+                ..options((Policy::Steps, mode), Arrivals::Adversary, 1.0, 600, seed)
+            };
+            simulate(&tasks, 10, &options).unwrap().first_miss
+        });
+        found.map(|miss| miss.task)
+    };
+    assert_eq!(miss(Mode::BetweenSteps), Some(1));
 }

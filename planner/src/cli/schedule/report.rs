@@ -8,7 +8,7 @@ use eyelet_tasks::draw;
 use eyelet_tasks::schedule::{Change, Schedule, What, needed_bytes, stay_bytes};
 use eyelet_tasks::set::decided::order;
 use eyelet_tasks::set::units::{human_bytes, human_ns};
-use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Options, Outcome, simulate};
+use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Mode, Options, Outcome, Times, simulate};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -208,7 +208,8 @@ fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
     let options = Options {
         policy: assignment.policy,
         arrivals: Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] },
-        least_share: 1.0,
+        mode: Mode::BetweenSteps,
+        times: Times::Share(1.0),
         jobs,
         until_miss: false,
         trace,

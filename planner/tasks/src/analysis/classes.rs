@@ -52,15 +52,20 @@ pub fn classes(tasks: &[Task]) -> Verdict {
     let longest = |tasks: &[Task]| tasks.iter().map(|task| task.step_ns).max().unwrap_or(0);
     let (chain_step_ns, after_step_ns) = (longest(&chain), longest(&after));
     let step_ns = chain_step_ns.max(after_step_ns);
+    let other_step_ns = after_step_ns.max(longest(&ahead));
     let verdict = demand_bound(&blocked(&ahead, step_ns));
     if !verdict.kept() {
         return verdict;
     }
     let over = Over { tasks: ahead.iter().map(|task| (*task, task.jitter_ns)).collect(), step_ns };
-    // A step of the last class may be in the way when a job of the chain has loaded.
+    // The end of a chunk may be seen after a step of another class, and one more such step may be in the way of a job.
     let waiting: Vec<Task> = chain
         .iter()
-        .map(|task| Task { compute_ns: task.compute_ns.saturating_add(after_step_ns), ..*task })
+        .map(|task| Task {
+            compute_ns: task.compute_ns.saturating_add(other_step_ns),
+            chunk_ns: task.chunk_ns.saturating_add(other_step_ns),
+            ..*task
+        })
         .collect();
     let verdict = Chain::new(&waiting, over).verdict(whole);
     if !verdict.kept() {

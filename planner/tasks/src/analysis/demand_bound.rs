@@ -6,12 +6,11 @@
 //! - dbf(t) of a task: cost times the most jobs that are released and due within t, ⌊(t − D + J)/T⌋ + 1 for t ≥ D.
 //!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due. What a job
 //!   pushes out of begun jobs is read again; that counts once jobs of lower levels are due within t.
-//! - B(t), blocking by jobs due later than t: the longest step plus the longest chunk of tasks with D > t, plus the
-//!   whole cost of one task with D > t that shares a level with a task with D ≤ t.
+//! - B(t), blocking by jobs due later than t: [`Blocking`].
 
+use super::blocking::Blocking;
 use super::utilization::{cost_ns, job_ns, overloaded, utilization};
 use eyelet::tasks::Task;
-use std::collections::{BinaryHeap, HashMap};
 
 /// What the test found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,134 +158,6 @@ fn busy_ns(tasks: &[Task]) -> Option<u64> {
         busy = next;
     }
     None
-}
-
-/// B(t), constant from each deadline to the next.
-pub(super) struct Blocking {
-    segments: Vec<Segment>,
-}
-
-struct Segment {
-    from_ns: u64,
-    blocking_ns: u64,
-}
-
-impl Blocking {
-    pub(super) fn new(tasks: &[Task]) -> Self {
-        let mut deadlines: Vec<u64> = tasks.iter().map(|task| task.deadline_ns).collect();
-        deadlines.sort_unstable();
-        deadlines.dedup();
-        let operations = operations(tasks, &deadlines);
-        let wholes =
-            [Whole::Computing, Whole::Job, Whole::Room].map(|part| wholes(tasks, &deadlines, part));
-        let segment = |(k, &from_ns): (usize, &u64)| {
-            let (step_ns, chunk_ns) = operations[k];
-            let [computing, job, room] = [0, 1, 2].map(|part| wholes[part][k]);
-            let computing = computing.map_or(0, |ns| ns.saturating_add(step_ns));
-            let room = room.map_or(0, |ns| ns.saturating_add(step_ns));
-            let longest = step_ns.max(computing).max(job.unwrap_or(0)).max(room);
-            Segment { from_ns, blocking_ns: chunk_ns.saturating_add(longest) }
-        };
-        Self { segments: deadlines.iter().enumerate().map(segment).collect() }
-    }
-
-    /// The longest deadline.
-    pub(super) fn last_ns(&self) -> Option<u64> {
-        self.segments.last().map(|segment| segment.from_ns)
-    }
-
-    pub(super) fn at_ns(&self, at_ns: u64) -> u64 {
-        let after = self.segments.partition_point(|segment| segment.from_ns <= at_ns);
-        after.checked_sub(1).map_or(0, |k| self.segments[k].blocking_ns)
-    }
-
-    /// The shortest length from which on, up to `at_ns`, this demand and the blocking fit.
-    fn passes_from(&self, demand_ns: u64, at_ns: u64) -> u64 {
-        let below = self.segments.partition_point(|segment| segment.from_ns <= at_ns);
-        let mut reach = at_ns;
-        for segment in self.segments[..below].iter().rev() {
-            let needed_ns = demand_ns.saturating_add(segment.blocking_ns);
-            if needed_ns > segment.from_ns {
-                // The segment passes from where time covers demand and blocking, if it ends later.
-                return reach.min(needed_ns);
-            }
-            reach = segment.from_ns;
-        }
-        reach
-    }
-}
-
-/// From each deadline on: the longest step, and the longest chunk, of tasks with later deadlines.
-fn operations(tasks: &[Task], deadlines: &[u64]) -> Vec<(u64, u64)> {
-    let mut step = vec![0; deadlines.len() + 1];
-    let mut chunk = step.clone();
-    let index = |task: &Task| deadlines.partition_point(|&ns| ns < task.deadline_ns);
-    for task in tasks {
-        let k = index(task);
-        step[k] = task.step_ns.max(step[k]);
-        // A streaming step occupies the loader, too.
-        let on_loader = if task.streams { task.step_ns } else { task.chunk_ns };
-        if task.chunks > 0 || task.streams {
-            chunk[k] = on_loader.max(chunk[k]);
-        }
-    }
-    let (mut longest_step, mut longest_chunk) = (0, 0);
-    let mut found = vec![(0, 0); deadlines.len()];
-    for k in (0..deadlines.len()).rev() {
-        longest_step = step[k + 1].max(longest_step);
-        longest_chunk = chunk[k + 1].max(longest_chunk);
-        found[k] = (longest_step, longest_chunk);
-    }
-    found
-}
-
-/// What of a task may block that shares a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whole {
-    /// It has loaded, and waits for a step to end before it computes.
-    Computing,
-    /// It loads and computes.
-    Job,
-    /// It waits for a step to end before it loads: the step's job holds the room, or it streams.
-    Room,
-}
-
-impl Whole {
-    fn of(self, task: &Task) -> Option<u64> {
-        match self {
-            Self::Computing => Some(task.compute_ns),
-            Self::Job => Some(job_ns(task)),
-            Self::Room => (task.reload_ns > 0 || task.streams).then(|| job_ns(task)),
-        }
-    }
-}
-
-/// From each deadline on: the longest part of one task with a later deadline that shares a level with one that has this
-/// deadline or an earlier one.
-fn wholes(tasks: &[Task], deadlines: &[u64], part: Whole) -> Vec<Option<u64>> {
-    let mut shortest: HashMap<u16, u64> = HashMap::new();
-    for task in tasks.iter().filter(|task| task.chunks > 0) {
-        let least = shortest.entry(task.level).or_insert(task.deadline_ns);
-        *least = task.deadline_ns.min(*least);
-    }
-    // From when on, how long, until when.
-    let interval =
-        |task: &Task| Some((*shortest.get(&task.level)?, part.of(task)?, task.deadline_ns));
-    let mut blocking: Vec<(u64, u64, u64)> =
-        tasks.iter().filter(|task| task.chunks > 0).filter_map(interval).collect();
-    blocking.sort_unstable_by(|a, b| b.cmp(a));
-    let mut active: BinaryHeap<(u64, u64)> = BinaryHeap::new();
-    let at = |&at_ns: &u64| {
-        while let Some((_, part_ns, until_ns)) = blocking.pop_if(|(from_ns, ..)| *from_ns <= at_ns)
-        {
-            active.push((part_ns, until_ns));
-        }
-        while active.peek().is_some_and(|&(_, until_ns)| until_ns <= at_ns) {
-            active.pop();
-        }
-        active.peek().map(|&(part_ns, _)| part_ns)
-    };
-    deadlines.iter().map(at).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! [`utilization`] is exact where it can be. [`levels`] chooses preemption levels. [`slack`] bounds
 //! responses.
 
+mod blocking;
 pub mod classes;
 pub mod demand_bound;
 pub mod levels;
@@ -13,3 +14,4 @@ pub mod utilization;
 
 pub use classes::classes;
 pub use demand_bound::{Point, Verdict, demand_bound};
+pub use theorem1::regions;

@@ -1,6 +1,7 @@
 //! What the demand bound test leaves: its tightest interval, and bounds for responses that are less than deadlines.
 
-use super::demand_bound::{Blocking, Demand, Point, horizon_ns};
+use super::blocking::Blocking;
+use super::demand_bound::{Demand, Point, horizon_ns};
 use super::utilization::{cost_ns, overloaded, utilization};
 use eyelet::tasks::Task;
 
@@ -95,7 +96,7 @@ fn points(tasks: &[Task], lengths: &[u64]) -> Vec<Point> {
 mod tests {
     use super::*;
     use crate::analysis::demand_bound;
-    use crate::simulate::{Arrivals, Options, simulate};
+    use crate::simulate::{Arrivals, Mode, Options, Times, simulate};
     use eyelet::tasks::Policy;
     use rand::Rng;
 
@@ -142,14 +143,15 @@ mod tests {
             let Some(bounds) = responses(&tasks).filter(|_| demand_bound(&tasks).kept()) else {
                 continue;
             };
-            for (arrivals, least_share) in [
+            for (arrivals, least) in [
                 (Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] }, 1.0),
                 (Arrivals::Sporadic { most_pause: 0.3 }, 0.5),
             ] {
                 let options = Options {
                     policy: Policy::Steps,
                     arrivals,
-                    least_share,
+                    mode: Mode::BetweenSteps,
+                    times: Times::Share(least),
                     jobs: 200,
                     until_miss: false,
                     trace: false,

@@ -2,6 +2,8 @@
 //!
 //! It assumes deadlines equal to periods, jobs whose computing nothing interrupts, and swaps that nothing interrupts.
 
+use eyelet::tasks::Task;
+
 /// A task as the test sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swapped {
@@ -40,6 +42,19 @@ pub fn theorem1(tasks: &[Swapped]) -> Theorem1 {
         tasks.iter().map(|t| (t.out_ns + t.in_ns + t.compute_ns) as f64 / t.period_ns as f64).sum();
     let shortest = tasks.iter().map(|task| task.period_ns).min().unwrap_or(1).max(1);
     Theorem1 { blocking_ns, utilization, load: blocking_ns as f64 / shortest as f64 + utilization }
+}
+
+/// Whether the test admits tasks of [`eyelet::tasks::Policy::Regions`]. Leaving memory is part of a chunk's time.
+pub fn regions(tasks: &[Task]) -> bool {
+    let swapped = |task: &Task| Swapped {
+        period_ns: task.period_ns,
+        compute_ns: task.compute_ns,
+        in_ns: task.load_ns(),
+        out_ns: 0,
+    };
+    let implicit =
+        |task: &Task| task.deadline_ns == task.period_ns && task.jitter_ns == 0 && !task.streams;
+    tasks.iter().all(implicit) && theorem1(&tasks.iter().map(swapped).collect::<Vec<_>>()).kept()
 }
 
 #[cfg(test)]

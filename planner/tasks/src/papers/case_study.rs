@@ -3,7 +3,7 @@
 use super::costs::Approach;
 use super::drawn::{Drawn, Member};
 use crate::set::{Assignment, TaskSet};
-use crate::simulate::{Arrivals, Options, Outcome, simulate};
+use crate::simulate::{Arrivals, Mode, Options, Outcome, Times, simulate};
 use eyelet::tasks::{Policy, SetError};
 
 /// A row of Table IV: network and resolution (indices of Table III), deadline, published volume.
@@ -65,7 +65,8 @@ pub fn run(
     let options = Options {
         policy,
         arrivals: Arrivals::Sporadic { most_pause: 0.2 },
-        least_share: 0.9,
+        mode: Mode::AtOnce,
+        times: Times::Share(0.9),
         jobs,
         until_miss: false,
         trace: true,

@@ -7,7 +7,7 @@ use super::drawn::{Drawn, growing};
 use crate::analysis::utilization::{processor, storage, utilization};
 use crate::generate::harder;
 use crate::set::{Assignment, TaskSet};
-use crate::simulate::{Arrivals, Options, simulate};
+use crate::simulate::{Arrivals, Mode, Options, Times, simulate};
 use crate::volumes::published;
 use crate::volumes::search::{Freedom, least_load, search};
 use eyelet::tasks::Policy;
@@ -137,11 +137,17 @@ fn run(
     let at_once = Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] };
     let sporadic = |most_pause| Arrivals::Sporadic { most_pause };
     let ways = [(at_once, 1.0), (sporadic(0.0), 1.0), (sporadic(0.0), 0.5), (sporadic(0.3), 1.0)];
+    // A published order has one mode.
+    let modes = match policy {
+        Policy::Regions => [Mode::AtOnce; 2],
+        Policy::Steps | Policy::Classes => [Mode::AtOnce, Mode::BetweenSteps],
+    };
     let mut sum = (0, 0);
     let share = jobs / ways.len() as u64;
-    for (arrivals, least_share) in ways {
+    for ((arrivals, least), mode) in ways.into_iter().zip(modes.into_iter().cycle()) {
+        let (times, trace) = (Times::Share(least), false);
         let options =
-            Options { policy, arrivals, least_share, jobs: share, until_miss, trace: false, seed };
+            Options { policy, mode, arrivals, times, jobs: share, until_miss, trace, seed };
         // Sets whose levels do not fit have no simulation; a test never admits one.
         let pool = assignment.pool(set).unwrap_or(0);
         if let Ok(outcome) = simulate(&tasks, pool, &options) {
