@@ -446,7 +446,8 @@ int32_t eyelet_set_start(eyelet_set *set, uint32_t task, eyelet_error *error);
 /*
  * Changes all networks to their plans with the largest budgets that need at most so many bytes, and to these times: all, or none. `count` is
  * the number of tasks. 0 is as many bytes as the network has room. Weights that two plans share stay. A job that was in the middle of an
- * inference starts over, if its network gets another plan: `inputs` is called again. Its deadline stays.
+ * inference starts over, if its network gets another plan: `inputs` is called again. Its deadline stays. On an error all networks have the
+ * plans and times that they had. If one cannot go back to its plan, the error says so: its jobs fail until budgets are changed again.
  */
 int32_t eyelet_set_change(eyelet_set *set, const uint64_t *budgets, const eyelet_timing *timings, uint32_t count, eyelet_error *error);
 

@@ -269,11 +269,10 @@ impl<'a> Chunks<'a> {
 
     /// Whether it has memory.
     pub fn is_mapped(&self, index: usize) -> bool {
-        self.records().get(index).is_some_and(|record| record.slot != OUT)
+        self.slot(index).is_some()
     }
 
     /// The slot that it has.
-    #[cfg(test)]
     pub fn slot(&self, index: usize) -> Option<u32> {
         self.records().get(index).map(|record| record.slot).filter(|slot| *slot != OUT)
     }
@@ -290,7 +289,8 @@ impl<'a> Chunks<'a> {
         Ok(true)
     }
 
-    /// Takes a chunk's memory away, and returns its slot; `None` if it had none.
+    /// Takes a chunk's memory away, and returns its slot; `None` if it had none. On an error it keeps its memory, and the
+    /// slot.
     ///
     /// Only while no step of the network runs and no read into the chunk is in flight.
     pub fn leave(&mut self, index: usize) -> Result<Option<u32>, ArenaError> {

@@ -31,7 +31,7 @@ pub enum ArenaError {
         /// Bytes of the system's page.
         page: u64,
     },
-    /// No slot of the pool is free, though one should be: a chunk could not leave memory before.
+    /// No slot of the pool is free, though one should be.
     NoSlot,
     /// What is free of a shared arena is its pool, or lent to a network that is being opened.
     Shared,
@@ -77,7 +77,7 @@ impl core::fmt::Display for ArenaError {
                 "a chunk of {chunk} bytes is no whole number of the system's pages of {page}: round it up"
             ),
             Self::NoSlot => f.write_str(
-                "no slot of the pool is free, though one should be: the system did not unmap a chunk before",
+                "no slot of the pool is free, though the scheduler counts one: this is a fault of the library, report it",
             ),
             Self::Shared => f.write_str(
                 "what is free of the shared arena is its pool already, or another network is being opened in it: \

@@ -19,6 +19,8 @@ mod memory;
 mod pages;
 mod pool;
 mod reads;
+#[cfg(all(test, feature = "linux", target_os = "linux"))]
+pub(crate) mod refusals;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod shared;
 mod staging;

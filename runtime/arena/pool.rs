@@ -55,6 +55,15 @@ impl<'a> Pool<'a> {
         self.give(slot);
     }
 
+    /// A chunk has kept this slot: it is not free.
+    pub(crate) fn hold(&mut self, slot: u32) {
+        let free = self.free.get_mut(..self.count).unwrap_or_default();
+        if let Some(at) = free.iter().position(|other| *other == slot) {
+            self.count -= 1;
+            free.swap(at, self.count);
+        }
+    }
+
     /// Its own slots: those that are of no network's stock.
     pub(crate) fn own(&self) -> u32 {
         u32::try_from(self.own.count).unwrap_or(u32::MAX)
@@ -110,6 +119,13 @@ mod tests {
         pool.refill();
         pool.add(7);
         assert_eq!((pool.free(), pool.chunks(), pool.own()), (4, 4, 3));
+        pool.hold(21);
+        pool.hold(30);
+        assert_eq!((pool.free(), pool.chunks()), (3, 4));
+        let mut taken: Vec<u32, 9> = core::iter::from_fn(|| pool.take()).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [7, 20, 22]);
+        [7, 20, 21, 22].iter().for_each(|slot| pool.give(*slot));
         (8..20).for_each(|slot| pool.add(slot));
         assert_eq!((pool.free(), pool.chunks()), (5, 5), "the list has no more places");
         assert_eq!((Pool::none().chunks(), Pool::none().take()), (0, None));

@@ -39,6 +39,9 @@ pub struct SharedArena {
     /// What is free is lent.
     pub(super) lent: Cell<bool>,
     mapped: Cell<Mapped>,
+    /// Mappings that fail.
+    #[cfg(test)]
+    pub(crate) refusals: super::refusals::Refusals,
 }
 
 impl SharedArena {
@@ -63,7 +66,18 @@ impl SharedArena {
         }
         let (kept, spare, mapped) = (Cell::new(0), Cell::new(0), Cell::new(Mapped::new()));
         let (pooled, lent) = (Cell::new(false), Cell::new(false));
-        let arena = Self { fd, bytes, chunk, kept, spare, pooled, lent, mapped };
+        let arena = Self {
+            fd,
+            bytes,
+            chunk,
+            kept,
+            spare,
+            pooled,
+            lent,
+            mapped,
+            #[cfg(test)]
+            refusals: Default::default(),
+        };
         // SAFETY: calls on a file of our own. The second takes all of its pages.
         let status = unsafe {
             match libc::ftruncate(fd, length) {
@@ -184,6 +198,8 @@ impl SharedArena {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fill = if now { libc::MAP_POPULATE } else { 0 };
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | fill;
+        #[cfg(test)]
+        self.refusals.ask(super::refusals::Call::Map, bytes)?;
         // SAFETY: addresses of a range of our own, which whoever calls this has for itself.
         let got = unsafe { libc::mmap(start.cast(), bytes, protection, flags, self.fd, offset) };
         if got == libc::MAP_FAILED { Err(failed(errno())) } else { Ok(()) }
@@ -196,6 +212,8 @@ impl SharedArena {
             return Ok(());
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        #[cfg(test)]
+        self.refusals.ask(super::refusals::Call::Unmap, bytes)?;
         // SAFETY: as of `place`.
         let got = unsafe { libc::mmap(start.cast(), bytes, libc::PROT_NONE, flags, -1, 0) };
         match got {

@@ -15,7 +15,7 @@ use super::load_progress::{LoadProgress, Polled};
 use super::loader::switch;
 use super::model::{Feed, InferError, Model, PortError, Progress, Sealed};
 use super::open::Instance;
-use crate::arena::{Chunks, Lane, LoadList};
+use crate::arena::{ArenaError, Chunks, Lane, LoadList};
 use crate::device::Device;
 use crate::pack::{PlanEntry, Port};
 use crate::storage::Storage;
@@ -71,7 +71,7 @@ impl<F: Feed> Ports for Model<'_, '_, F> {
 
 /// One of the networks of a scope.
 pub(crate) trait Network {
-    /// Inputs and outputs, to be had when all chunks are in memory and no inference has begun.
+    /// Inputs and outputs, to be had when there is a plan, all chunks are in memory, and no inference has begun.
     fn ports(&mut self) -> Option<&mut dyn Ports>;
 
     /// One step of the current inference, or the first of the next one. Not without all chunks.
@@ -80,9 +80,9 @@ pub(crate) trait Network {
     /// Gives up the current inference. No load of it is in flight afterwards.
     fn abandon(&mut self);
 
-    /// Begins to bring a chunk into memory, in a slot: its reads, too, where these go on by
-    /// themselves. Returns whether the slot is in use: not if the chunk has one.
-    fn begin_chunk(&mut self, chunk: u32, slot: u32) -> Result<bool, ChunkError>;
+    /// Begins to bring a chunk into memory, in a slot, or without one where it has memory: its reads, too, where these go
+    /// on by themselves. On an error the slot is not in use.
+    fn begin_chunk(&mut self, chunk: u32, slot: Option<u32>) -> Result<(), ChunkError>;
 
     /// Whether its chunks are read while their caller does something else.
     fn goes_on(&mut self) -> bool;
@@ -91,7 +91,7 @@ pub(crate) trait Network {
     /// not there yet.
     fn poll_chunk(&mut self, wait: bool) -> Option<Result<(), ChunkError>>;
 
-    /// Takes a chunk out of memory, and returns its slot.
+    /// Takes a chunk out of memory, and returns its slot. On an error the chunk keeps the slot.
     fn leave(&mut self, chunk: u32) -> Result<Option<u32>, ChunkError>;
 
     /// Its chunks.
@@ -261,8 +261,9 @@ impl<S: Storage> Feed for Feeder<'_, '_, '_, S> {
 
 impl<S: Storage> Network for Model<'_, '_, Feeder<'_, '_, '_, S>> {
     fn ports(&mut self) -> Option<&mut dyn Ports> {
-        let there = self.position == 0 && self.feed.present() == self.feed.chunks.len();
-        there.then_some(self)
+        let whole = self.feed.present() == self.feed.chunks.len();
+        let has_plan = self.current.proven.get().is_some();
+        (has_plan && whole && self.position == 0).then_some(self)
     }
 
     fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
@@ -282,13 +283,19 @@ impl<S: Storage> Network for Model<'_, '_, Feeder<'_, '_, '_, S>> {
         }
     }
 
-    fn begin_chunk(&mut self, chunk: u32, slot: u32) -> Result<bool, ChunkError> {
-        let used = self.feed.chunks.enter(chunk as usize, slot).map_err(ChunkError::Arena)?;
+    fn begin_chunk(&mut self, chunk: u32, slot: Option<u32>) -> Result<(), ChunkError> {
+        if let Some(slot) = slot {
+            let entered =
+                self.feed.chunks.enter(chunk as usize, slot).map_err(ChunkError::Arena)?;
+            if !entered {
+                return Err(ChunkError::Arena(ArenaError::NoSlot));
+            }
+        }
         self.feed.coming = Some(Coming { chunk, next: 0, crc: 0 });
         if self.goes_on() {
             self.feed.submit();
         }
-        Ok(used)
+        Ok(())
     }
 
     fn goes_on(&mut self) -> bool {

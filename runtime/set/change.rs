@@ -11,7 +11,7 @@
 use super::host::SetEvent;
 use super::running::Running;
 use crate::arena::Layout;
-use crate::executor::BudgetError;
+use crate::executor::{BudgetError, ChunkError};
 use crate::tasks::{Chunk, SetError, Task};
 
 /// Why budgets were not changed.
@@ -50,12 +50,29 @@ pub enum ChangeError {
         /// Chunks of room that the network has with this budget.
         has: u32,
     },
-    /// The network has no such plan, or that could not be read. The networks have the plans that they had, unless those
-    /// cannot be read any more either: then jobs of such a network fail until budgets are set again.
+    /// The network has no such plan, or that could not be read. The networks have the plans that they had.
     Budget {
         /// Which task.
         task: usize,
         /// Why.
+        error: BudgetError,
+    },
+    /// The system does not take a chunk out of memory. The networks and the tasks have the plans and times that they had.
+    /// All other chunks have left. This one keeps its slot until another chunk needs that, and budgets may be changed again.
+    Leave {
+        /// Which task.
+        task: usize,
+        /// Which of its chunks.
+        chunk: u32,
+        /// Why.
+        error: ChunkError,
+    },
+    /// A network cannot follow its plan for the new budget, and this network cannot go back to the plan that it had. Its
+    /// jobs fail until budgets are changed again. The others have the plans that they had.
+    Lost {
+        /// Which task.
+        task: usize,
+        /// Why it cannot go back.
         error: BudgetError,
     },
     /// The network's new plan streams, and the task does not say so, or the other way round. The networks
@@ -87,6 +104,16 @@ impl core::fmt::Display for ChangeError {
                  of this plan"
             ),
             Self::Budget { task, error } => write!(f, "task {task}: {error}"),
+            Self::Leave { task, chunk, error } => write!(
+                f,
+                "task {task}: chunk {chunk} does not leave memory: {error}; nothing has changed but that jobs start over: \
+                 change budgets again when the system permits it"
+            ),
+            Self::Lost { task, error } => write!(
+                f,
+                "task {task}: its network has no plan any more: the change failed, and so did the way back: {error}; change \
+                 budgets again, its jobs fail until then"
+            ),
             Self::Streams { task } => write!(
                 f,
                 "task {task}: `streams` says otherwise than its network's new plan: use the schedule of this plan"
@@ -131,18 +158,13 @@ impl<const N: usize> Running<'_, '_, N> {
             scheduler.chunk_lost();
         }
         scheduler.change(tasks, slots).map_err(ChangeError::Set)?;
-        self.start_over(&before);
-        let changed = self.set_budgets(budgets, tasks, &before);
-        match changed {
-            Ok(()) => self.state.scheduler = scheduler,
-            Err(_) => {
-                for (task, before) in before.iter().enumerate().take(count) {
-                    if let Some(network) = self.networks.network(task).filter(|_| !before.same) {
-                        // If this fails, too, it has no plan, and its jobs say so.
-                        let _ = network.set_budget(before.budget);
-                    }
-                }
-            }
+        let out = self.start_over(&before);
+        let changed = out.and_then(|()| {
+            let changed = self.set_budgets(budgets, tasks, &before);
+            changed.or_else(|error| self.go_back(&before).and(Err(error)))
+        });
+        if changed.is_ok() {
+            self.state.scheduler = scheduler;
         }
         self.refill();
         for (task, before) in before.iter().enumerate().take(count) {
@@ -183,9 +205,10 @@ impl<const N: usize> Running<'_, '_, N> {
         Ok((known, u32::try_from(spare).unwrap_or(u32::MAX)))
     }
 
-    /// Takes all chunks out of memory, and has jobs start over whose networks change.
-    fn start_over(&mut self, before: &[Before; N]) {
-        let now_ns = (self.clock)();
+    /// Takes all chunks out of memory, and has jobs start over whose networks change. An error is the first of those that
+    /// stay.
+    fn start_over(&mut self, before: &[Before; N]) -> Result<(), ChangeError> {
+        let (now_ns, mut result) = ((self.clock)(), Ok(()));
         if let Some((Chunk { task, index: chunk }, _)) = self.loading {
             self.drop_chunk();
             self.host.event(SetEvent::ChunkFails { task, chunk }, now_ns);
@@ -197,8 +220,12 @@ impl<const N: usize> Running<'_, '_, N> {
             }
             network.abandon();
             for chunk in 0..u32::try_from(network.chunks().len()).unwrap_or(u32::MAX) {
-                if let Ok(Some(_)) = network.leave(chunk) {
+                let at = Chunk { task, index: chunk };
+                if self.state.scheduler.has(at) {
                     self.host.event(SetEvent::ChunkLeaves { task, chunk }, now_ns);
+                }
+                if let Err(error) = self.put_out(at) {
+                    result = result.and(Err(ChangeError::Leave { task, chunk, error }));
                 }
             }
             let computing = self.state.tasks.get_mut(task).map(|status| &mut status.computing);
@@ -206,9 +233,23 @@ impl<const N: usize> Running<'_, '_, N> {
                 self.host.event(SetEvent::StartsOver { task }, now_ns);
             }
         }
+        result
     }
 
-    /// Has the pool's slots be those that no network keeps, all of them free. All chunks are out.
+    /// Has networks follow the plans that they had. An error is of the first of those that cannot.
+    fn go_back(&mut self, before: &[Before; N]) -> Result<(), ChangeError> {
+        let mut result = Ok(());
+        for (task, before) in before.iter().enumerate().take(self.state.tasks.len()) {
+            if let Some(network) = self.networks.network(task).filter(|_| !before.same)
+                && let Err(error) = network.set_budget(before.budget)
+            {
+                result = result.and(Err(ChangeError::Lost { task, error }));
+            }
+        }
+        result
+    }
+
+    /// Has the pool's slots be those that no network keeps. They are free, but for those of chunks that did not leave.
     fn refill(&mut self) {
         let Self { state, networks, .. } = self;
         let (pool, count) = (&mut state.pool, state.tasks.len());
@@ -219,6 +260,13 @@ impl<const N: usize> Running<'_, '_, N> {
             if let Some(layout) = chunks.layout().filter(|_| !chunks.is_whole()) {
                 chunks.spare(layout).for_each(|slot| pool.add(slot));
             }
+        }
+        for task in 0..count {
+            let Some(network) = networks.network(task) else { continue };
+            let chunks = network.chunks();
+            (0..chunks.len())
+                .filter_map(|chunk| chunks.slot(chunk))
+                .for_each(|slot| pool.hold(slot));
         }
         state.scheduler.all_out(pool.chunks());
     }

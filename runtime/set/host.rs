@@ -63,7 +63,7 @@ pub enum SetEvent {
         /// Which of its chunks.
         chunk: u32,
     },
-    /// A chunk leaves memory.
+    /// A chunk leaves memory: no job can use it any more.
     ChunkLeaves {
         /// The task.
         task: usize,

@@ -24,7 +24,10 @@ mod error;
 mod every_order;
 mod file;
 mod host;
+#[cfg(all(test, not(miri), feature = "linux", target_os = "linux"))]
+mod refusals;
 mod running;
+mod slots;
 mod state;
 mod task_set;
 #[cfg(test)]

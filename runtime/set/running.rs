@@ -4,10 +4,13 @@ use super::counts::Counts;
 use super::error::JobError;
 use super::host::{Host, SetEvent};
 use super::state::State;
-use crate::arena::ArenaError;
 use crate::device::Device;
 use crate::executor::{ChunkError, Network, Networks, Progress};
+use crate::sys::discard::discard;
 use crate::tasks::{Activity, Chunk, ReleaseError, Scheduler, Task, Worker, turn};
+
+/// Why nobody needs to know yet that a chunk does not leave memory.
+const STAYS: &str = "a chunk keeps its slot: it leaves when the slot is needed, or the job that needs it hears why not";
 
 /// A set whose networks are at work.
 pub struct Running<'r, 'a, const N: usize> {
@@ -137,31 +140,13 @@ impl<const N: usize> Running<'_, '_, N> {
 
     /// Begins to bring a chunk into memory, in the place of another.
     fn load(&mut self, chunk: Chunk, evict: Option<Chunk>, now_ns: u64) {
-        let (task, index) = (chunk.task, chunk.index);
-        let room = match evict {
-            Some(victim) => {
-                let left = self.network(victim.task).map(|network| network.leave(victim.index));
-                let event = SetEvent::ChunkLeaves { task: victim.task, chunk: victim.index };
-                self.host.event(event, now_ns);
-                left.unwrap_or(Ok(None))
-            }
-            None => Ok(self.state.pool.take()),
-        };
-        self.host.event(SetEvent::ChunkBegins { task, chunk: index }, now_ns);
-        // Without a slot the books of the scheduler and the pool disagree, which an earlier error of the system explains.
-        let begun = match room {
-            Ok(Some(slot)) => {
-                let begun = self.network(task).map(|network| network.begin_chunk(index, slot));
-                let begun = begun.unwrap_or(Ok(false));
-                if begun != Ok(true) {
-                    self.state.pool.give(slot);
-                }
-                begun.map(|_| ())
-            }
-            Ok(None) => Err(ChunkError::Arena(ArenaError::NoSlot)),
-            Err(error) => Err(error),
-        };
-        match begun {
+        let left = evict.map_or(Ok(()), |victim| {
+            let Chunk { task, index } = victim;
+            self.host.event(SetEvent::ChunkLeaves { task, chunk: index }, now_ns);
+            self.put_out(victim)
+        });
+        self.host.event(SetEvent::ChunkBegins { task: chunk.task, chunk: chunk.index }, now_ns);
+        match left.and_then(|()| self.begin(chunk)) {
             Ok(()) => self.loading = Some((chunk, now_ns)),
             Err(error) => self.lose(chunk, error, now_ns),
         }
@@ -196,10 +181,7 @@ impl<const N: usize> Running<'_, '_, N> {
     fn lose(&mut self, chunk: Chunk, error: ChunkError, now_ns: u64) {
         let Chunk { task, index } = chunk;
         self.host.event(SetEvent::ChunkFails { task, chunk: index }, now_ns);
-        let left = self.network(task).map(|network| network.leave(index));
-        if let Some(Ok(Some(slot))) = left {
-            self.state.pool.give(slot);
-        }
+        discard(self.put_out(chunk), STAYS);
         self.state.scheduler.chunk_lost();
         self.give_up(task, JobError::Chunk { chunk: index, error });
     }
@@ -228,11 +210,8 @@ impl<const N: usize> Running<'_, '_, N> {
 
     /// Waits for the chunk in flight, and takes it out of memory.
     pub(super) fn drop_chunk(&mut self) {
-        if let Some((Chunk { task, index }, _)) = self.loading.take() {
-            let left = self.network(task).map(|network| network.leave(index));
-            if let Some(Ok(Some(slot))) = left {
-                self.state.pool.give(slot);
-            }
+        if let Some((chunk, _)) = self.loading.take() {
+            discard(self.put_out(chunk), STAYS);
             self.state.scheduler.chunk_lost();
         }
     }

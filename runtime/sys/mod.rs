@@ -6,6 +6,7 @@
 
 mod clock;
 pub mod crc32c;
+pub(crate) mod discard;
 pub mod futex;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod linux;

@@ -28,6 +28,20 @@ impl<const N: usize> Scheduler<N> {
         Some(Action::Load { chunk, evict })
     }
 
+    /// Whether a chunk is in memory, as far as was reported. The one in flight is not.
+    pub(crate) fn has(&self, Chunk { task, index }: Chunk) -> bool {
+        let Some((t, job)) = self.tasks.get(task).zip(self.job(task)) else { return false };
+        let weights = t.weights();
+        match index.checked_sub(weights) {
+            Some(room) => room < job.room,
+            None => {
+                let from_first =
+                    (u64::from(index) + u64::from(weights)).saturating_sub(job.first.into());
+                from_first % u64::from(weights) < job.present.into()
+            }
+        }
+    }
+
     /// Takes a chunk from the victim.
     fn evict_for(&mut self, task: usize, now_ns: u64) -> Option<Chunk> {
         let victim = self.victim(task, now_ns)?;

@@ -45,7 +45,8 @@ impl Kind for ChangeError {
     fn status(&self) -> Status {
         match self {
             Self::Set(error) => error.status(),
-            Self::Budget { error, .. } => error.status(),
+            Self::Budget { error, .. } | Self::Lost { error, .. } => error.status(),
+            Self::Leave { error, .. } => error.status(),
             Self::Budgets { .. }
             | Self::Chunks { .. }
             | Self::Volume { .. }

@@ -3,6 +3,7 @@
 use super::super::*;
 use super::program::Program;
 use super::{NETWORKS, Setup};
+use crate::arena::refusals::{Call, Refusals};
 use crate::storage::steered::{Desk, End};
 use std::vec::Vec;
 
@@ -27,6 +28,8 @@ pub(super) enum Event {
     Start(usize),
     /// All budgets change, to the others of two; or a plan cannot be read, so they stay.
     Change { fails: bool },
+    /// The system will refuse to map, or to unmap: once, after so many calls that it permits.
+    Refuse { call: Call, before: u32 },
     /// The scope is left, and another begins.
     Leave,
 }
@@ -49,6 +52,7 @@ pub(super) struct Choice {
 pub(super) struct Left {
     pub jobs: [u32; NETWORKS],
     pub faults: u32,
+    pub refusals: u32,
     pub stops: u32,
     pub leaves: u32,
     pub changes: u32,
@@ -59,8 +63,8 @@ pub(super) struct Left {
 impl Left {
     pub fn all(setup: &Setup<'_>) -> Self {
         let jobs = core::array::from_fn(|task| setup.parts.get(task).map_or(0, |part| part.jobs));
-        let Setup { faults, stops, leaves, changes, .. } = *setup;
-        Self { jobs, faults, stops, leaves, changes, choice: 0 }
+        let Setup { faults, refusals, stops, leaves, changes, .. } = *setup;
+        Self { jobs, faults, refusals, stops, leaves, changes, choice: 0 }
     }
 }
 
@@ -68,7 +72,7 @@ impl Left {
 pub(super) fn possible(
     setup: &Setup<'_>,
     running: &Running<'_, '_, NETWORKS>,
-    desks: &[Desk<'_>],
+    (desks, refusals): (&[Desk<'_>], &Refusals),
     left: &Left,
     now_ns: u64,
 ) -> Vec<Event> {
@@ -94,6 +98,14 @@ pub(super) fn possible(
         if setup.depth == 0 && left.faults > 0 {
             events.push(Event::Fail(chunk.task));
         }
+    }
+    if left.refusals > 0 && refusals.next().is_none() {
+        // An event asks twice at most, and a change of budgets for each chunk and each part of a plan.
+        let most = if left.changes > 0 { 5 } else { 2 };
+        let calls = [Call::Map, Call::Unmap].into_iter();
+        events.extend(
+            calls.flat_map(|call| (0..most).map(move |before| Event::Refuse { call, before })),
+        );
     }
     let jobs = running.state.scheduler.job_states();
     let mut next_ns = u64::MAX;
@@ -125,7 +137,7 @@ pub(super) fn apply(
     event: Event,
     running: &mut Running<'_, '_, NETWORKS>,
     program: &Program,
-    (desks, choices): (&[Desk<'_>], &[Choice; 2]),
+    (desks, choices, refusals): (&[Desk<'_>], &[Choice; 2], &Refusals),
     left: &mut Left,
 ) {
     match event {
@@ -157,11 +169,21 @@ pub(super) fn apply(
             let Choice { budgets, tasks } = &choices[1 - left.choice];
             // The last network's: those before it have changed by then.
             desks[tasks.len() - 1].fails.set(fails);
-            match running.change(budgets, tasks) {
+            let armed = refusals.next();
+            let result = running.change(budgets, tasks);
+            desks[tasks.len() - 1].fails.set(false);
+            let refused = armed.is_some() && refusals.next().is_none();
+            match result {
                 Ok(()) if !fails => left.choice = 1 - left.choice,
-                Err(ChangeError::Budget { .. }) if fails => {}
-                result => panic!("{result:?}, {fails}"),
+                Err(ChangeError::Budget { .. }) if fails || refused => {}
+                Err(ChangeError::Leave { .. }) if refused => {}
+                Err(ChangeError::Lost { .. }) if fails && refused => {}
+                result => panic!("{result:?}, {fails}, {armed:?}"),
             }
+        }
+        Event::Refuse { call, before } => {
+            left.refusals -= 1;
+            refusals.refuse(call, before, 1);
         }
         Event::Leave => {}
     }

@@ -10,13 +10,14 @@ use super::program::Program;
 use super::rules::check;
 use super::{NETWORKS, Part, Setup};
 use crate::arena::SharedArena;
+use crate::arena::refusals::Refusals;
 use crate::device::Inline;
 use crate::executor::testing::{STREAMING, THREADS, WHOLE, two_ways};
 use crate::executor::{Options, Share};
 use crate::pack::PAGE;
 use crate::storage::Slice;
 use crate::storage::steered::{Desk, Steered};
-use crate::tasks::{Scheduler, set_reloads};
+use crate::tasks::{Chunk, Scheduler, set_reloads};
 use std::collections::HashMap;
 use std::vec::Vec;
 
@@ -51,6 +52,7 @@ struct Orders<'s> {
     setup: &'s Setup<'s>,
     desks: &'s [Desk<'s>],
     choices: &'s [Choice; 2],
+    refusals: &'s Refusals,
     program: &'s Program,
     /// The states that are known, by number.
     known: HashMap<Key, usize>,
@@ -126,6 +128,7 @@ pub(super) fn explore(setup: &Setup<'_>) -> Found {
         setup,
         desks: &desks,
         choices: &choices,
+        refusals: &arena.refusals,
         program: &program,
         known,
         places,
@@ -134,6 +137,7 @@ pub(super) fn explore(setup: &Setup<'_>) -> Found {
     };
     let mut played = 0;
     loop {
+        arena.refusals.clear();
         if setup.changes > 0 {
             set.run(&Inline, &|| 0, &mut &program, |running| running.change(budgets, tasks))
                 .unwrap();
@@ -191,15 +195,30 @@ impl Orders<'_> {
                 return true;
             }
             let before = running.loading;
-            apply(event, running, self.program, (self.desks, self.choices), left);
-            check(running, self.program, self.desks, before);
+            self.apply(event, running, left);
+            self.check(running, left, before);
         }
+    }
+
+    fn apply(&self, event: Event, running: &mut Running<'_, '_, NETWORKS>, left: &mut Left) {
+        let around = (self.desks, self.choices, self.refusals);
+        apply(event, running, self.program, around, left);
+    }
+
+    fn check(
+        &self,
+        running: &mut Running<'_, '_, NETWORKS>,
+        left: &Left,
+        before: Option<(Chunk, u64)>,
+    ) {
+        let refused = self.setup.refusals - left.refusals;
+        check(running, self.program, self.desks, before, refused);
     }
 
     /// Adds the state that has been reached. Returns false when it is known.
     fn enter(&mut self, running: &mut Running<'_, '_, NETWORKS>, left: &mut Left) -> bool {
         loop {
-            let key = key(self.setup, running, self.program, self.desks, left);
+            let key = key(self.setup, running, self.program, (self.desks, self.refusals), left);
             let last = self.places.last_mut();
             if let Some(&number) = self.known.get(&key) {
                 let Some(last) = last else { return false };
@@ -208,8 +227,8 @@ impl Orders<'_> {
                     last.next += 1;
                     let Some(&event) = last.events.get(last.next) else { return false };
                     let before = running.loading;
-                    apply(event, running, self.program, (self.desks, self.choices), left);
-                    check(running, self.program, self.desks, before);
+                    self.apply(event, running, left);
+                    self.check(running, left, before);
                     continue;
                 }
                 last.moved();
@@ -225,7 +244,7 @@ impl Orders<'_> {
             let number = self.known.len();
             self.known.insert(key, number);
             let (setup, now_ns) = (self.setup, self.program.clock.get());
-            let events = possible(setup, running, self.desks, left, now_ns);
+            let events = possible(setup, running, (self.desks, self.refusals), left, now_ns);
             let stuck = running.state.scheduler.job_states().iter().any(|job| job.pending);
             self.places.push(Place { number, events, next: 0, stuck });
             self.longest = self.longest.max(self.places.len());

@@ -7,6 +7,7 @@ use super::super::*;
 use super::events::Left;
 use super::program::Program;
 use super::{NETWORKS, Setup};
+use crate::arena::refusals::Refusals;
 use crate::storage::steered::Desk;
 use crate::tasks::inside::JobState;
 use std::vec::Vec;
@@ -18,13 +19,15 @@ pub(super) fn key(
     setup: &Setup<'_>,
     running: &mut Running<'_, '_, NETWORKS>,
     program: &Program,
-    desks: &[Desk<'_>],
+    (desks, refusals): (&[Desk<'_>], &Refusals),
     left: &Left,
 ) -> Key {
     let now_ns = program.clock.get();
     let mut key = left.jobs.map(u64::from).to_vec();
     key.extend([left.faults, left.stops, left.leaves, left.changes].map(u64::from));
     key.push(left.choice as u64);
+    key.push(left.refusals.into());
+    key.extend(refusals.next().map(|(call, before)| u64::from(before) << 1 | call as u64));
     let jobs = running.state.scheduler.job_states();
     for (task, job) in jobs.iter().enumerate() {
         of_job(&mut key, job, &jobs, now_ns, running.state.scheduler.task(task).unwrap());
@@ -68,7 +71,8 @@ fn of_job(key: &mut Key, job: &JobState, jobs: &[JobState], now_ns: u64, task: &
 
 fn of_network(key: &mut Key, running: &mut Running<'_, '_, NETWORKS>, task: usize) {
     let inside = running.networks.network(task).unwrap().inside();
-    key.push(inside.position as u64);
+    let has_plan = running.networks.network(task).unwrap().plan().is_some();
+    key.push((inside.position as u64) << 1 | u64::from(has_plan));
     key.extend(inside.slots.iter().map(|slot| u64::from(slot.is_some())));
     key.extend(inside.loads.map(u64::from));
     if let Some((chunk, next, crc)) = inside.coming {

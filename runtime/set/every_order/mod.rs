@@ -26,6 +26,8 @@ struct Setup<'s> {
     depth: usize,
     /// Steps may also take so much longer.
     longer_ns: u64,
+    /// Calls that the system refuses, at most.
+    refusals: u32,
     /// Reads that fail, tasks that are stopped, and scopes that are left, at most.
     faults: u32,
     stops: u32,
@@ -59,6 +61,7 @@ const CALM: Setup<'static> = Setup {
     slots: 2,
     depth: 2,
     longer_ns: 0,
+    refusals: 0,
     faults: 0,
     stops: 0,
     leaves: 0,
@@ -154,4 +157,23 @@ fn budgets_change_at_any_moment() {
     let part = Part { chunks: 1, ..SWAPS };
     let parts = [part, Part { jobs: 1 + wide(), ..urgent(part) }];
     try_all(&Setup { parts: &parts, slots: 1, faults: wide(), changes: 2, ..CALM }, 5_000);
+}
+
+/// The system refuses to unmap a chunk that is pushed out or whose read has failed, or to map the next one.
+#[test]
+fn the_system_refuses_at_any_moment() {
+    let parts = [SWAPS, Part { jobs: 1 + wide(), ..urgent(SWAPS) }];
+    let setup =
+        Setup { parts: &parts, slots: 3, refusals: 1 + wide(), faults: 1, leaves: 1, ..CALM };
+    try_all(&setup, 10_000);
+}
+
+#[test]
+fn the_system_refuses_while_budgets_change() {
+    let part = Part { chunks: 1, ..SWAPS };
+    let parts = [part, urgent(part)];
+    try_all(
+        &Setup { parts: &parts, slots: 1, refusals: 1 + wide(), changes: 1 + wide(), ..CALM },
+        20_000,
+    );
 }

@@ -2,8 +2,9 @@
 
 use super::super::*;
 use super::NETWORKS;
-use crate::executor::InferError;
+use crate::arena::ArenaError;
 use crate::executor::testing::{inputs, outputs_of};
+use crate::executor::{ChunkError, InferError};
 use core::cell::Cell;
 use std::vec::Vec;
 
@@ -25,6 +26,8 @@ pub(super) struct Program {
     pub begun: [Cell<u32>; NETWORKS],
     /// The chunk in flight.
     pub coming: Cell<Option<(usize, u32)>>,
+    /// Chunks of each task that are in memory, as far as the program was told.
+    pub present: [Cell<u32>; NETWORKS],
     /// Steps that began while a chunk came for another job.
     pub beside: Cell<u64>,
     pub ended: Cell<u64>,
@@ -43,6 +46,7 @@ impl Program {
             open: Default::default(),
             begun: Default::default(),
             coming: Cell::default(),
+            present: Default::default(),
             beside: Cell::default(),
             ended: Cell::default(),
             given_up: Cell::default(),
@@ -55,7 +59,7 @@ impl Program {
         self.clock.set(0);
         self.coming.set(None);
         self.open.iter().for_each(|open| open.set(false));
-        self.begun.iter().for_each(|begun| begun.set(0));
+        self.begun.iter().chain(&self.present).for_each(|count| count.set(0));
     }
 
     fn example(&self, task: usize) -> &Example {
@@ -80,6 +84,8 @@ impl Host for &Program {
     fn failed(&mut self, task: usize, error: JobError) {
         assert!(self.open[task].replace(false), "task {task} fails twice: {error}");
         assert!(!matches!(error, JobError::Infer(InferError::Chunks { .. })), "{error}");
+        let no_slot = ChunkError::Arena(ArenaError::NoSlot);
+        assert!(!matches!(error, JobError::Chunk { error, .. } if error == no_slot), "{error}");
         self.given_up.set(self.given_up.get() + 1);
     }
 
@@ -99,6 +105,11 @@ impl Host for &Program {
             }
             SetEvent::ChunkEnds { task, chunk } | SetEvent::ChunkFails { task, chunk } => {
                 assert_eq!(self.coming.take(), Some((task, chunk)), "this one did not begin");
+                let came = matches!(event, SetEvent::ChunkEnds { .. });
+                self.present[task].set(self.present[task].get() + u32::from(came));
+            }
+            SetEvent::ChunkLeaves { task, .. } => {
+                self.present[task].set(self.present[task].get().checked_sub(1).unwrap());
             }
             _ => {}
         }
