@@ -37,6 +37,16 @@
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(missing_docs)]
+// A result is used, or dropped by `sys::discard` with a reason.
+#![deny(unused_must_use)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::let_underscore_must_use,
+        clippy::let_underscore_untyped,
+        clippy::unused_result_ok
+    )
+)]
 
 #[cfg(test)]
 extern crate std;

@@ -8,6 +8,7 @@
 use super::{Chunks, LoadList, Weights};
 use crate::proof::Proven;
 use crate::storage::{InFlight, Storage, StorageError};
+use crate::sys::discard::has_room;
 use heapless::Vec;
 
 /// The loads that have begun and are not yet used, in order.
@@ -117,7 +118,7 @@ impl<'m, 'a, 'q, S: Storage> Lane<'m, 'a, 'q, S> {
             // SAFETY: it is dropped at the end of this function, by a panic too. It is only lent to `body`, which has no
             // other to put in its place.
             let in_flight = unsafe { InFlight::new(storage, depth as usize) };
-            let _ = lanes.push(Self { in_flight, weights });
+            has_room(lanes.push(Self { in_flight, weights }));
         }
         body(&mut lanes)
     }

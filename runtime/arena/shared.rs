@@ -13,6 +13,7 @@
 use super::ArenaError;
 use super::chunked::{Mapping, RangeBase};
 use super::pool::{Pool, Slots};
+use crate::sys::discard::has_room;
 use crate::sys::{errno, page_bytes};
 use core::cell::Cell;
 use core::ops::Range;
@@ -155,8 +156,7 @@ impl SharedArena {
             libc::MAP_FAILED if mapped.is_full() => Err(failed(libc::ENFILE)),
             libc::MAP_FAILED => Err(failed(errno())),
             _ => {
-                // There is room.
-                let _ = mapped.push((base.cast(), bytes));
+                has_room(mapped.push((base.cast(), bytes)));
                 Ok(base.cast())
             }
         };
@@ -174,8 +174,8 @@ impl SharedArena {
                 unsafe { libc::munmap(rest.cast(), all - bytes) };
             }
             if bytes > 0 {
-                // There is room: it was there.
-                let _ = mapped.push((base, bytes));
+                // It was there.
+                has_room(mapped.push((base, bytes)));
             }
         }
         self.mapped.set(mapped);

@@ -10,6 +10,7 @@ pub use super::claims::MAX_THREADS;
 use super::float_mode::Ieee;
 use super::rounds::Rounds;
 use super::threads::{self, ThreadError, available_cores};
+use crate::sys::discard::has_room;
 use crate::sys::futex::Counter;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -138,8 +139,7 @@ impl Pool {
             // SAFETY: the pool outlives the threads, by the caller's promise and since dropping
             // `workers` waits for them; it is Sync.
             let handle = unsafe { threads::spawn(work, pool) }.map_err(create)?;
-            // There is room, by the check above.
-            let _ = workers.handles.push(handle);
+            has_room(workers.handles.push(handle));
         }
         if cores.is_some() {
             self.pinned.wait_until(pinned.wrapping_add(threads as u32 - 1), 0, || false);

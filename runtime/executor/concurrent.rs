@@ -9,6 +9,7 @@ use crate::device::threads::{self, ThreadError};
 use crate::pack::PlanEntry;
 use crate::storage::Storage;
 use crate::storage::queue::SPIN_NS;
+use crate::sys::discard::discard;
 use crate::sys::futex::Counter;
 use core::sync::atomic::Ordering;
 
@@ -142,7 +143,8 @@ impl<'a> Instance<'a> {
         let shared = model.shared;
         threads::join(
             move || {
-                let _ = core.map(threads::pin_current);
+                let pinned = core.map_or(Ok(()), threads::pin_current);
+                discard(pinned, "the system places a thread that it does not pin");
                 loader.run(storage);
             },
             move || {

@@ -15,6 +15,7 @@ use crate::ops::{self, Call, Slice};
 use crate::pack::{PlanEntry, Port, PortType, Skeleton};
 use crate::proof::Proven;
 use crate::storage::Storage;
+use crate::sys::discard::discard;
 use core::ops::ControlFlow;
 
 /// Steps after the current one whose weights are fetched ahead: pooling and copies have no weights.
@@ -382,8 +383,9 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.failed = true;
         self.position = 0;
         if let Some(accelerator) = self.shared.accelerator() {
-            // The ports are the host's again. That this fails, too, the next inference will say.
-            let _ = accelerator.drain(Stream::Kernels);
+            // The ports are the host's again.
+            let drained = accelerator.drain(Stream::Kernels);
+            discard(drained, "an inference has failed already, and the next one drains first");
         }
     }
 

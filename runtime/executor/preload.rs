@@ -11,6 +11,7 @@ use super::switch::Switch;
 use crate::arena::{LoadList, Reads, Weights};
 use crate::proof::Proven;
 use crate::storage::Storage;
+use crate::sys::discard::has_room;
 use heapless::Vec;
 
 /// So many that are missing are found before they are read: the records of those that are there lie
@@ -39,8 +40,8 @@ pub(super) fn preload<S: Storage>(
                     continue;
                 }
                 switch.read_bytes += u64::from(load.bytes);
-                // There is room: it stops when there is none left.
-                let _ = missing.push(index);
+                // It stops when there is none left.
+                has_room(missing.push(index));
                 if missing.is_full() {
                     break;
                 }

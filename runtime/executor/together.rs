@@ -19,6 +19,7 @@ use crate::arena::{ArenaError, Chunks, Lane, LoadList};
 use crate::device::Device;
 use crate::pack::{PlanEntry, Port};
 use crate::storage::Storage;
+use crate::sys::discard::has_room;
 use heapless::Vec;
 
 /// Inputs and outputs of a network.
@@ -403,9 +404,8 @@ pub(crate) fn together<'m, 'a: 'm, S: Storage + 'm, T, const N: usize>(
         let shared = &*shared;
         let (weights, activations) = memory.sides();
         let progress = LoadProgress::new(shared, current.proven, current.entry.shape);
-        // There is room for N.
-        let _ = lanes.push((weights, storage, shared.depth));
-        let _ = parts.push((current, activations, progress, chunks, failed));
+        has_room(lanes.push((weights, storage, shared.depth)));
+        has_room(parts.push((current, activations, progress, chunks, failed)));
     }
     Lane::lanes::<_, N>(lanes.into_iter(), |lanes| {
         let mut models = Vec::<_, N>::new();
@@ -414,11 +414,11 @@ pub(crate) fn together<'m, 'a: 'm, S: Storage + 'm, T, const N: usize>(
         {
             let shared = progress.shared;
             let feed = Feeder { progress, lane, limit: 0, chunks, coming: None };
-            let _ = models.push(Model::new(shared, current, activations, feed, failed));
+            has_room(models.push(Model::new(shared, current, activations, feed, failed)));
         }
         let mut networks = Vec::<&mut dyn Network, N>::new();
         for model in &mut models {
-            let _ = networks.push(model);
+            has_room(networks.push(model));
         }
         body(&mut networks)
     })

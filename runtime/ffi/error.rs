@@ -5,6 +5,7 @@ use crate::arena::ArenaError;
 use crate::device::threads::ThreadError;
 use crate::executor::{BudgetError, InferError, LoadError, OpenError, PlanError, ShapeError};
 use crate::storage::StorageError;
+use crate::sys::discard::discard;
 use core::ffi::c_char;
 use core::fmt::{self, Display, Write};
 
@@ -84,8 +85,7 @@ impl<E: Display> Failure<E> {
     /// The record for the caller.
     pub fn record(self) -> Error {
         let mut text = Text { bytes: [0; TEXT], used: 0 };
-        // It does not fail; what does not fit is cut off.
-        let _ = write!(text, "{}", self.why);
+        discard(write!(text, "{}", self.why), "what does not fit into an error's text is cut off");
         Error { status: self.status as i32, text: text.bytes }
     }
 

@@ -269,7 +269,7 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
         }
         return Ok(());
     }
-    let _ = beside;
+    let _: bool = beside;
     // SAFETY: the record is ours.
     unsafe { running.write(Running::Inline(instance.inline(source))) };
     Ok(())

@@ -159,10 +159,7 @@ impl Opened {
                 };
                 Ok(Self::Callback(Callback { read, context, bytes, alignment, flying }))
             }
-            Some(kind) if source.path.is_null() => {
-                let _ = kind;
-                missing("the source's path is missing")
-            }
+            Some(_) if source.path.is_null() => missing("the source's path is missing"),
             #[cfg(all(feature = "linux", target_os = "linux"))]
             Some(kind) => {
                 // SAFETY: not null, and terminated by the caller's promise.

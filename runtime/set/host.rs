@@ -13,14 +13,12 @@ pub trait Host {
     fn outputs(&mut self, job: &Finished, ports: &mut dyn Ports);
 
     /// The task's job was given up. The next one tries again.
-    fn failed(&mut self, task: usize, error: JobError) {
-        let _ = (task, error);
-    }
+    #[allow(unused_variables)]
+    fn failed(&mut self, task: usize, error: JobError) {}
 
     /// Something began or ended, at a time of the set's clock: for traces.
-    fn event(&mut self, event: SetEvent, now_ns: u64) {
-        let _ = (event, now_ns);
-    }
+    #[allow(unused_variables)]
+    fn event(&mut self, event: SetEvent, now_ns: u64) {}
 }
 
 /// What began or ended.

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::{MAX_BEGUN, MAX_DEPTH, ReadQueue, Storage, StorageError};
+use crate::sys::discard::discard;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use heapless::Deque;
@@ -174,8 +175,8 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
             },
         };
         if let Err(mut read) = self.begun.push_back(Read { bytes, state }) {
-            // That cannot be: there was room.
-            let _ = wait(&mut self.source, &mut read, 0);
+            let waited = wait(&mut self.source, &mut read, 0);
+            discard(waited, "that cannot be: there was room for the read");
         }
     }
 
@@ -189,8 +190,8 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
             if !arrived(source, read) {
                 break;
             }
-            // Its result is kept until it is the oldest.
-            let _ = wait(source, read, 0);
+            let result = wait(source, read, 0);
+            discard(result, "the result of a read is kept until it is the oldest");
         }
         Some(result)
     }

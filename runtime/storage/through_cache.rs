@@ -9,6 +9,7 @@ use super::StorageError;
 use super::fd::Fd;
 use super::residency::{Cached, PageCache, forget, is_cached, leaves_page};
 use crate::pack::PAGE;
+use crate::sys::discard::discard;
 use crate::sys::page_bytes;
 
 /// How often a page is tried before the file is refused for it.
@@ -122,8 +123,7 @@ impl CachedFile for Fd {
     }
 
     fn forget(&self) {
-        // What stays is found by asking.
-        let _ = forget(self);
+        discard(forget(self), "whoever has the cache forget a file asks what stays");
     }
 
     fn write_back(&self) {

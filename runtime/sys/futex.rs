@@ -123,10 +123,12 @@ impl Counter {
     /// Sleeps until woken, unless `target` is reached or `stop` says so.
     fn sleep(&self, target: u32, stop: impl Fn() -> bool) {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
+        let wanted = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
             let stands = !self.reached(wanted) && is_reached(target, wanted);
             (!stands).then_some(target)
         });
+        // It is this target, or an earlier one that stands.
+        let (Ok(_) | Err(_)) = wanted;
         fence(Ordering::SeqCst);
         let epoch = self.epoch.load(Ordering::Acquire);
         if !self.reached(target) && !stop() {

@@ -14,6 +14,7 @@
 //! some ten nanoseconds where it is so already.
 #![allow(unsafe_code)]
 
+use super::error::given_up;
 use super::{
     Context, DeviceMemory, Event, HostMemory, Image, MemoryError as CudaMemoryError, Module,
     ModuleError, Stream,
@@ -21,6 +22,7 @@ use super::{
 use crate::device::DeviceError;
 use crate::device::accelerator::{self as executor, Accelerator, Home, Lent, MemoryError};
 use crate::device::accelerator::{Launch, Queue};
+use crate::sys::discard::has_room;
 use core::fmt;
 
 /// Marks of a stream: as many as an inference has steps, or more, that nobody waits longer than he
@@ -131,8 +133,7 @@ impl<'c> Gpu<'c> {
         let mut marks = [Marks::new(), Marks::new()];
         for marks in &mut marks {
             while !marks.is_full() {
-                // There is room.
-                let _ = marks.push(context.event()?);
+                has_room(marks.push(context.event()?));
             }
         }
         let (what, bytes) = match memory {
@@ -162,8 +163,7 @@ impl<'c> Gpu<'c> {
     pub fn keep_time(&mut self) -> Result<(), GpuError> {
         self.context.bind()?;
         while !self.moments.is_full() {
-            // There is room.
-            let _ = self.moments.push(self.context.timed_event()?);
+            has_room(self.moments.push(self.context.timed_event()?));
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl<'c> Gpu<'c> {
     /// Waits until nothing is under way any more. After an error that stays, nothing is.
     fn quiesce(&self) {
         if executor::drain(self).is_err() {
-            let _ = self.context.synchronize();
+            given_up(self.context.synchronize());
         }
     }
 }

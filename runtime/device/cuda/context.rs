@@ -2,7 +2,7 @@
 
 use super::capability::Arch;
 use super::driver::{Driver, Handle};
-use super::error::OpenError;
+use super::error::{OpenError, given_up};
 use crate::device::DeviceError;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -146,7 +146,7 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let mut left = core::ptr::null_mut();
         // SAFETY: it writes one handle.
-        let _ = unsafe { self.driver.ctx_pop(&mut left) };
+        given_up(unsafe { self.driver.ctx_pop(&mut left) });
     }
 }
 
@@ -154,7 +154,7 @@ impl Drop for Context<'_> {
     fn drop(&mut self) {
         // SAFETY: made by `open`, destroyed once. After an error that stays, it returns that error,
         // and destroys.
-        let _ = unsafe { self.driver.ctx_destroy(self.raw) };
+        given_up(unsafe { self.driver.ctx_destroy(self.raw) });
     }
 }
 

@@ -3,7 +3,16 @@
 use super::capability::{Arch, Version};
 use super::image::images;
 use crate::device::DeviceError;
+use crate::sys::discard::discard;
 use core::fmt;
+
+/// Drops the result of a call that gives something back to the driver, or waits before it is given back.
+pub(super) fn given_up(result: Result<(), DeviceError>) {
+    discard(
+        result,
+        "an error of the driver that stays comes again from its next call, and the process's end frees what is left",
+    );
+}
 
 /// A GPU cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

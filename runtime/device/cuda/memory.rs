@@ -1,7 +1,7 @@
 //! Memory of the GPU, and memory of the host that the GPU can address.
 
 use super::context::Context;
-use super::error::MemoryError;
+use super::error::{MemoryError, given_up};
 use crate::device::DeviceError;
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -100,9 +100,10 @@ impl<'c> DeviceMemory<'c> {
 
 impl Drop for DeviceMemory<'_> {
     fn drop(&mut self) {
+        let on = self.context.enter();
         // SAFETY: from `new`, freed once. It waits for what runs on it. After an error that stays
         // it goes with the context.
-        let _ = self.context.enter().map(|on| unsafe { on.mem_free(self.address) });
+        given_up(on.and_then(|on| unsafe { on.mem_free(self.address) }));
     }
 }
 
@@ -164,7 +165,8 @@ impl<'c> HostMemory<'c> {
 impl Drop for HostMemory<'_> {
     fn drop(&mut self) {
         let memory = self.memory.as_ptr().cast();
+        let on = self.context.enter();
         // SAFETY: from `new`, freed once. Whoever has issued copies of it has waited for them.
-        let _ = self.context.enter().map(|on| unsafe { on.mem_free_host(memory) });
+        given_up(on.and_then(|on| unsafe { on.mem_free_host(memory) }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::driver::Handle;
-use super::error::ModuleError;
+use super::error::{ModuleError, given_up};
 use super::image::{Image, suitable};
 use super::stream::Stream;
 use crate::device::DeviceError;
@@ -81,8 +81,9 @@ impl<'c> Module<'c> {
 
 impl Drop for Module<'_> {
     fn drop(&mut self) {
+        let on = self.context.enter();
         // SAFETY: from `load`, unloaded once.
-        let _ = self.context.enter().map(|on| unsafe { on.module_unload(self.raw) });
+        given_up(on.and_then(|on| unsafe { on.module_unload(self.raw) }));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::driver::Handle;
+use super::error::given_up;
 use crate::device::DeviceError;
 use core::ffi::c_void;
 
@@ -130,8 +131,9 @@ impl<'c> Stream<'c> {
 
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
+        let on = self.context.enter();
         // SAFETY: from `new`, destroyed once. What is still in it is done all the same.
-        let _ = self.context.enter().map(|on| unsafe { on.stream_destroy(self.raw) });
+        given_up(on.and_then(|on| unsafe { on.stream_destroy(self.raw) }));
     }
 }
 
@@ -203,7 +205,8 @@ impl<'c> Event<'c> {
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
+        let on = self.context.enter();
         // SAFETY: from `new`, destroyed once.
-        let _ = self.context.enter().map(|on| unsafe { on.event_destroy(self.raw) });
+        given_up(on.and_then(|on| unsafe { on.event_destroy(self.raw) }));
     }
 }

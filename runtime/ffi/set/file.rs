@@ -21,6 +21,7 @@ use crate::executor::{ChunkedInstance, OpenError};
 use crate::pack::PAGE;
 use crate::set::{SetFile, SetFileError};
 use crate::storage::{Storage as _, TWO_PAGES, aligned_page};
+use crate::sys::discard::has_room;
 use core::ffi::c_void;
 
 /// Bytes of memory that [`eyelet_set_open_file`] needs, or 0 and an error.
@@ -231,8 +232,7 @@ unsafe fn networks(
         let network = network.map_err(|why| SetRefused::File(FileRefused::Network(k, why)))?;
         // SAFETY: there is a slot for each task.
         unsafe { slots.add_network(network) };
-        // There are as many places as tasks.
-        let _ = rooms.push(task.budget);
+        has_room(rooms.push(task.budget));
     }
     Ok(rooms)
 }

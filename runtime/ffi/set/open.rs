@@ -13,6 +13,7 @@ use crate::executor::{ChunkedInstance, Instance, OpenError};
 use crate::pack::PAGE;
 use crate::set::{Member, Policy, Pool, Task, TaskSet};
 use crate::storage::{Part, Storage as _};
+use crate::sys::discard::has_room;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::{arena::SharedArena, set::SetFile};
 use core::ffi::c_void;
@@ -381,8 +382,7 @@ unsafe fn networks(
         let network = ChunkedInstance::whole(instance);
         // SAFETY: there is a slot for each task.
         unsafe { slots.add_network(network) };
-        // There are as many places as tasks.
-        let _ = rooms.push(room);
+        has_room(rooms.push(room));
     }
     Ok(rooms)
 }

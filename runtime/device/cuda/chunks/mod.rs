@@ -49,6 +49,7 @@ pub use refill::{FromStorage, Refill};
 
 use super::{Context, Stream};
 use crate::pack::PAGE;
+use crate::sys::discard::has_room;
 use core::ops::Range;
 use pool::Pool;
 use refill::Staging;
@@ -111,8 +112,7 @@ impl<'a> Chunks<'a> {
             return Err(ChunkError::Networks { limit: NETWORKS });
         }
         let range = range::Mapped::new(self.vmm, self.pool.chunk_bytes(), needs, slots)?;
-        // There is room: checked above.
-        let _ = self.networks.push(range);
+        has_room(self.networks.push(range));
         Ok(Network(self.networks.len() as u32 - 1))
     }
 

@@ -3,6 +3,7 @@
 use super::ChunkError;
 use super::vmm::Vmm;
 use crate::device::cuda::MemoryError;
+use crate::device::cuda::error::given_up;
 use crate::device::cuda::memory::explained;
 
 /// A physical chunk's record.
@@ -92,8 +93,7 @@ impl<'a> Pool<'a> {
 impl Drop for Pool<'_> {
     fn drop(&mut self) {
         for chunk in &self.chunks[..self.made] {
-            // Nothing can be done about a failure: the process's end releases it.
-            let _ = self.vmm.release(chunk.handle);
+            given_up(self.vmm.release(chunk.handle));
         }
     }
 }

@@ -5,6 +5,7 @@ use super::refill::{Refill, Staging};
 use super::vmm::{Pinned, Reserved, Vmm};
 use super::{ChunkError, Needs, chunks_of};
 use crate::device::cuda::Stream;
+use crate::device::cuda::error::given_up;
 use crate::pack::{NONE, PAGE};
 use core::ops::Range;
 
@@ -51,8 +52,7 @@ struct Quiet<'s>(&'s Stream<'s>);
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        // An error that stays comes again from the next call.
-        let _ = self.0.synchronize();
+        given_up(self.0.synchronize());
     }
 }
 
@@ -319,7 +319,7 @@ impl Drop for Mapped<'_> {
         // Chunk by chunk, so that one failure does not keep the others mapped.
         for index in 0..self.slots.len() {
             if self.slots[index].chunk != NONE {
-                let _ = self.vmm.unmap(self.at(index), self.chunk_bytes);
+                given_up(self.vmm.unmap(self.at(index), self.chunk_bytes));
             }
         }
     }

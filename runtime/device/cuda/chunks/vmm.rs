@@ -3,6 +3,7 @@
 
 use super::ChunkError;
 use crate::device::DeviceError;
+use crate::device::cuda::error::given_up;
 use crate::device::cuda::{Context, HostMemory};
 use core::ffi::c_void;
 use core::ops::Range;
@@ -146,12 +147,11 @@ impl Reserved<'_> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
+        let on = self.vmm.context.enter();
         // SAFETY: from `reserve`, freed once; refused where something is mapped still.
-        let _ = self
-            .vmm
-            .context
-            .enter()
-            .map(|on| unsafe { on.mem_address_free(self.address, self.bytes as usize) });
+        let freed =
+            on.and_then(|on| unsafe { on.mem_address_free(self.address, self.bytes as usize) });
+        given_up(freed);
     }
 }
 
