@@ -56,6 +56,10 @@ extern crate std;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// Programs that must not compile.
+#[cfg(doctest)]
+pub mod scopes;
+
 pub mod arena;
 #[cfg(eyelet_board)]
 pub mod board;

@@ -313,8 +313,9 @@ fn storage_that_fails_during_a_change_leaves_a_model_that_can_be_repaired() {
                         Instance::open(&mut storage, arena.bytes(), options).unwrap();
                     let failed = if beside && instance.plan().loads.is_empty() {
                         // Otherwise the loader's own reads come between.
-                        let body = |model: &mut Model<'_, '_, _>| fail(&case, model, from, to);
-                        instance.with_loader(&mut storage, body).unwrap()
+                        instance
+                            .with_loader(&mut storage, |model| fail(&case, model, from, to))
+                            .unwrap()
                     } else {
                         fail(&case, &mut instance.inline(&mut storage), from, to)
                     };

@@ -49,8 +49,9 @@ fn main() {
             let mut instance = Instance::open_on(&mut storage, &mut device, options).unwrap();
             assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
             inline = infer(&mut instance.inline(&mut storage), &input, [budget, large]);
-            let go = |model: &mut Model<'_, '_, _>| infer(model, &input, [budget, large]);
-            threaded = instance.with_loader(&mut storage, go).unwrap();
+            let sum =
+                instance.with_loader(&mut storage, |model| infer(model, &input, [budget, large]));
+            threaded = sum.unwrap();
         });
         assert_eq!(calls, 0, "calls of the allocator, {memory:?}");
         assert_eq!(inline, threaded);

@@ -121,11 +121,12 @@ impl<'a> Instance<'a> {
     }
 
     /// Runs `body` with a model whose loader works on a thread of its own, which ends when `body`
-    /// does.
-    pub fn with_loader<'m, S: Storage + Send, T>(
-        &'m mut self,
-        storage: &'m mut S,
-        body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
+    /// does. The model's lifetime `'s` is this call's alone: no model of another scope can take its
+    /// place.
+    pub fn with_loader<S: Storage + Send, T>(
+        &mut self,
+        storage: &mut S,
+        body: impl for<'s> FnOnce(&mut Model<'s, 'a, Concurrent<'s, 'a>>) -> T,
     ) -> Result<T, ThreadError> {
         self.with_loader_on(None, storage, body)
     }
@@ -133,11 +134,11 @@ impl<'a> Instance<'a> {
     /// Runs `body` with a model whose loader works on a core of its own. The best core is the one
     /// that serves the storage's interrupts: each of them would hold up a thread that computes
     /// there. Where the system refuses the core, it places the loader itself.
-    pub fn with_loader_on<'m, S: Storage + Send, T>(
-        &'m mut self,
+    pub fn with_loader_on<S: Storage + Send, T>(
+        &mut self,
         core: Option<usize>,
-        storage: &'m mut S,
-        body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
+        storage: &mut S,
+        body: impl for<'s> FnOnce(&mut Model<'s, 'a, Concurrent<'s, 'a>>) -> T,
     ) -> Result<T, ThreadError> {
         let (mut loader, mut model) = self.beside();
         let shared = model.shared;

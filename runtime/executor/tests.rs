@@ -245,7 +245,7 @@ fn errors_leave_the_ports_to_the_host() {
             opened(&mut storage, &mut arena);
             let options = Options { budget: BUDGETS[0], verify: true, ..options(4) };
             let mut instance = Instance::open(&mut storage, &mut arena.0, options).unwrap();
-            let errors = instance.with_loader(&mut storage, recovers).unwrap();
+            let errors = instance.with_loader(&mut storage, |model| recovers(model)).unwrap();
             assert!(!errors.is_empty());
         }
     }

@@ -60,9 +60,9 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
     pub fn lend<T>(
         storage: &'q mut S,
         depth: usize,
-        body: impl FnOnce(&mut InFlight<'q, S>) -> T,
+        body: impl FnOnce(&mut InFlight<'_, S>) -> T,
     ) -> T {
-        // SAFETY: it is only lent, and dropped here.
+        // SAFETY: it is only lent, for a lifetime of its own, so that nothing can be put in its place, and dropped here.
         body(&mut unsafe { Self::new(storage, depth) })
     }
 

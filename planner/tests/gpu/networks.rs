@@ -204,11 +204,11 @@ fn a_gpu_dropped_in_mid_inference_waits_for_its_streams() {
             let mut storage = Slice(&pack.bytes);
             let mut instance =
                 Instance::open_on(&mut storage, &mut device, Options::default()).unwrap();
-            let leave = |model: &mut Model<'_, '_, _>| {
+            let left = instance.with_loader(&mut storage, |model| {
                 model.input_mut(0).unwrap().copy_from_slice(&case.inputs[0][0]);
                 (0..1 + seed % 4).for_each(|_| assert!(model.step(&Inline).is_ok()));
-            };
-            instance.with_loader(&mut storage, leave).unwrap();
+            });
+            left.unwrap();
         }
     }
 }

@@ -425,8 +425,8 @@ fn a_model_dropped_in_mid_inference_leaves_a_usable_instance() {
                     (0..steps).for_each(|_| assert!(model.step(&Inline).is_ok()));
                     assert!(model.input_mut(0).is_err() && model.output(0).is_err());
                 }
-                let go = |model: &mut Model<'_, '_, _>| infer(model, 5.0).unwrap();
-                instance.with_loader(&mut storage, go).unwrap();
+                let done = instance.with_loader(&mut storage, |model| infer(model, 5.0));
+                done.unwrap().unwrap();
                 let mut model = instance.inline(&mut storage);
                 model.input_mut(0).unwrap().fill(9.0);
                 model.step(&Inline).unwrap();

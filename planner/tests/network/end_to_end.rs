@@ -8,7 +8,9 @@ use crate::common::{
     Aligned, Subject, bits, difference, digits, run_inline, write_input, zoo_model,
 };
 use eyelet::device::{Inline, workers::Pool};
-use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
+use eyelet::executor::{
+    Concurrent, InferError, Instance, LoadError, Model, OpenError, Options, Progress,
+};
 use eyelet::pack::{ActivationKind, Encoding, Load, OpKind, STRATEGIES};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
@@ -86,7 +88,7 @@ fn run_beside(
     let name = CString::new(path.as_os_str().as_bytes()).unwrap();
     let options = Options { threads: workers.threads() as u32, ..Options::default() };
     let mut arena = Aligned::new(budget);
-    let body = |model: &mut eyelet::executor::Model<'_, '_, _>| {
+    let body = |model: &mut Model<'_, '_, Concurrent<'_, '_>>| {
         let mut outputs = Vec::new();
         for _ in 0..3 {
             for (index, input) in inputs.iter().enumerate() {

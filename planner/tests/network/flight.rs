@@ -240,10 +240,10 @@ fn an_error_among_reads_under_way_leaves_the_model_usable() {
                     let mut model = instance.inline(storage);
                     (0..6).map(|_| check(infer(&mut model, &Inline, &inputs))).sum()
                 } else {
-                    let body = |model: &mut Model<'_, '_, _>| {
+                    let sum = instance.with_loader(storage, |model| {
                         (0..6).map(|_| check(infer(model, &Inline, &inputs))).sum()
-                    };
-                    instance.with_loader(storage, body).unwrap()
+                    });
+                    sum.unwrap()
                 };
                 assert_eq!(storage.under_way(), 0);
                 errors

@@ -70,9 +70,10 @@ fn each_shape_has_the_bits_of_a_pack_of_its_own() {
             }
         };
         if beside {
-            let body =
-                |model: &mut Model<'_, '_, _>| all(&mut |shape, bytes| at(model, shape, bytes));
-            instance.with_loader(&mut storage, body).unwrap();
+            let done = instance.with_loader(&mut storage, |model| {
+                all(&mut |shape, bytes| at(model, shape, bytes));
+            });
+            done.unwrap();
         } else {
             let mut model = instance.inline(&mut storage);
             all(&mut |shape, bytes| at(&mut model, shape, bytes));
