@@ -16,7 +16,7 @@
 /// }
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0521
 /// use eyelet::{device::Inline, executor::Instance, storage::Slice};
 ///
 /// fn nested<'a>(one: &mut Instance<'a>, two: &mut Instance<'a>, a: &mut Slice<'a>, b: &mut Slice<'a>) {
@@ -46,7 +46,7 @@ pub struct Loaders;
 /// }
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0521
 /// use eyelet::{device::Inline, executor::Instance, storage::Slice};
 ///
 /// fn nested<'a>(one: &mut Instance<'a>, two: &mut Instance<'a>, a: &mut Slice<'a>, b: &mut Slice<'a>) {
@@ -77,7 +77,7 @@ pub struct Overlapped;
 /// }
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0521
 /// use eyelet::{device::Inline, set::{Host, TaskSet}, storage::Slice};
 ///
 /// type Set<'t, 'a> = TaskSet<'t, 'a, Slice<'a>, 2>;

@@ -164,21 +164,31 @@ impl SharedArena {
         result
     }
 
-    /// Gives addresses back that were reserved last, as far as they lie after their first `bytes`.
+    /// Gives addresses back that were reserved last, as far as they lie after their first `bytes`. If the system refuses
+    /// that, they go with the arena.
     pub(super) fn shorten(&self, bytes: usize) {
         let mut mapped = self.mapped.take();
         if let Some((base, all)) = mapped.pop() {
-            let rest = base.wrapping_add(bytes);
-            if bytes < all {
-                // SAFETY: a part of a mapping of our own, which nobody uses.
-                unsafe { libc::munmap(rest.cast(), all - bytes) };
-            }
-            if bytes > 0 {
+            let kept = if self.unmap_rest(base, all, bytes) { bytes } else { all };
+            if kept > 0 {
                 // It was there.
-                has_room(mapped.push((base, bytes)));
+                has_room(mapped.push((base, kept)));
             }
         }
         self.mapped.set(mapped);
+    }
+
+    /// Gives the addresses of a mapping back that lie after its first `bytes`. Returns whether they are gone.
+    fn unmap_rest(&self, base: *mut u8, all: usize, bytes: usize) -> bool {
+        if bytes >= all {
+            return true;
+        }
+        #[cfg(test)]
+        if self.refusals.ask(super::refusals::Call::Unmap, all - bytes).is_err() {
+            return false;
+        }
+        // SAFETY: a part of a mapping of our own, which nobody uses.
+        unsafe { libc::munmap(base.wrapping_add(bytes).cast(), all - bytes) == 0 }
     }
 
     /// Maps a part of a reserved range to physical bytes from `at` on. `now`: fills in the page tables.
@@ -281,6 +291,7 @@ impl Drop for SharedArena {
 
 #[cfg(test)]
 mod tests {
+    use super::super::refusals::Call;
     use super::*;
 
     #[test]
@@ -291,5 +302,20 @@ mod tests {
         }
         assert!(matches!(SharedArena::new(0, 1 << 16), Err(ArenaError::Map { .. })));
         assert!(matches!(SharedArena::new(u64::MAX, 1 << 16), Err(ArenaError::Map { .. })));
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_given_back_go_with_the_arena() {
+        let (page, all) = (page_bytes(), 8 * page_bytes());
+        let arena = SharedArena::new(all as u64, page as u64).unwrap();
+        for refused in [0, 1] {
+            let base = arena.provide(all, 0).unwrap();
+            arena.refusals.refuse(Call::Unmap, 0, refused);
+            arena.shorten(page);
+            let mapped = arena.mapped.take();
+            let bytes = if refused == 0 { page } else { all };
+            assert_eq!(mapped.last(), Some(&(base, bytes)));
+            arena.mapped.set(mapped);
+        }
     }
 }
