@@ -15,7 +15,7 @@ pub struct Counts {
     pub compute_overruns: u64,
     /// Steps that took longer than the task says.
     pub step_overruns: u64,
-    /// Chunks that took longer than the task says, until their end was seen.
+    /// Chunks that took longer than the task says. A chunk that came in time, and is seen late after a step, is not one.
     pub chunk_overruns: u64,
     /// Chunks that came into memory.
     pub chunks: u64,

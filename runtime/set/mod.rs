@@ -32,6 +32,7 @@ mod state;
 mod task_set;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use change::ChangeError;
 pub use counts::Counts;

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::error::JobError;
 use super::host::{Host, SetEvent};
 use super::state::State;
+use super::watch::Watch;
 use crate::device::Device;
 use crate::executor::{ChunkError, Network, Networks, Progress};
 use crate::sys::discard::discard;
@@ -21,6 +22,7 @@ pub struct Running<'r, 'a, const N: usize> {
     pub(super) host: &'r mut dyn Host,
     /// The chunk in flight, and when it began.
     pub(super) loading: Option<(Chunk, u64)>,
+    pub(super) watch: Watch,
     /// Chunks are read while steps compute, not by this thread.
     pub(super) reads_go_on: bool,
 }
@@ -119,6 +121,7 @@ impl<const N: usize> Running<'_, '_, N> {
         let now_ns = (self.clock)();
         let host = &mut self.host;
         host.event(SetEvent::StepEnds { task }, now_ns);
+        self.watch.step_ran();
         let took_ns = now_ns.saturating_sub(start_ns);
         status.computed_ns = status.computed_ns.saturating_add(took_ns);
         let Some(told) = state.scheduler.task(task).copied() else { return };
@@ -147,7 +150,7 @@ impl<const N: usize> Running<'_, '_, N> {
         });
         self.host.event(SetEvent::ChunkBegins { task: chunk.task, chunk: chunk.index }, now_ns);
         match left.and_then(|()| self.begin(chunk)) {
-            Ok(()) => self.loading = Some((chunk, now_ns)),
+            Ok(()) => (self.loading, self.watch) = (Some((chunk, now_ns)), Watch::default()),
             Err(error) => self.lose(chunk, error, now_ns),
         }
     }
@@ -156,18 +159,23 @@ impl<const N: usize> Running<'_, '_, N> {
     fn look(&mut self, wait: bool) -> Option<usize> {
         let (chunk, began_ns) = self.loading?;
         let task = chunk.task;
-        let result = self.network(task)?.poll_chunk(wait)?;
-        self.loading = None;
+        let result = self.network(task)?.poll_chunk(wait);
         let now_ns = (self.clock)();
-        // What room takes is not told.
+        let after_ns = now_ns.saturating_sub(began_ns);
+        // A task does not say what room takes.
         let told = self.state.scheduler.task(task).filter(|told| chunk.index < told.weights());
         let told_ns = told.map_or(u64::MAX, |told| told.chunk_ns);
+        let Some(result) = result else {
+            self.watch.in_flight(after_ns, told_ns);
+            return None;
+        };
+        self.loading = None;
         match result {
             Ok(()) => {
                 self.state.scheduler.chunk_done();
                 self.host.event(SetEvent::ChunkEnds { task, chunk: chunk.index }, now_ns);
                 if let Some(status) = self.state.tasks.get_mut(task) {
-                    let late = now_ns.saturating_sub(began_ns) > told_ns;
+                    let late = self.watch.has_come(after_ns, told_ns);
                     status.counts.chunk_overruns += u64::from(late);
                     status.counts.chunks += 1;
                 }

@@ -5,6 +5,7 @@ use super::error::TaskSetError;
 use super::host::Host;
 use super::running::Running;
 use super::state::{State, Status};
+use super::watch::Watch;
 use crate::arena::Pool;
 use crate::device::Device;
 use crate::executor::{ChunkedInstance, together};
@@ -92,8 +93,9 @@ impl<'t, 'a, S: Storage, const N: usize> TaskSet<'t, 'a, S, N> {
             .map(|Member { network, storage, .. }| (&mut **network, &mut **storage));
         together::<_, _, N>(networks, |networks| {
             let reads_go_on = networks.read_alone(state.tasks.len());
+            let (loading, watch) = (None, Watch::default());
             let mut running =
-                Running { state, networks, device, clock, host, loading: None, reads_go_on };
+                Running { state, networks, device, clock, host, loading, watch, reads_go_on };
             let result = body(&mut running);
             running.leave();
             result
