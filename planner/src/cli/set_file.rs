@@ -7,7 +7,8 @@ pub use super::error::is_set_file;
 use super::pack_file::PackFile;
 use bytemuck::{cast_slice, cast_slice_mut};
 use eyelet::pack::PAGE;
-use eyelet::set::{SetFile, SetFileError};
+use eyelet::set::{MAX_TASKS, SetFile, SetFileError};
+use eyelet_planner::import::import;
 use eyelet_planner::open::{open, read_to_string};
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
@@ -26,16 +27,27 @@ pub fn names_file(path: &Path) -> bool {
     !path.is_dir() && path.extension().is_some_and(|extension| extension == "pack")
 }
 
+/// Refuses to replace a file that is there and is no set.
+pub fn check_replaced(option: &'static str, path: &Path) -> Result<(), Error> {
+    let Some(found) = path.metadata().ok().filter(|found| found.is_file()) else { return Ok(()) };
+    let what = match found.len() {
+        0 => "an empty file",
+        _ if is_set_file(path) => return Ok(()),
+        _ if PackFile::open(path).is_ok() => "a network's pack",
+        _ if import(path).is_ok() => "a model",
+        _ => "another file",
+    };
+    Err(SetsError::NoSet { option, path: path.to_owned(), what }.into())
+}
+
 /// Writes a folder's set to one file. Returns its bytes.
 pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
     let file = folder.join(FILE);
     let text =
         read_to_string(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
     let decided = decided::parse(&file, &text).map_err(Box::new)?;
-    let many = || {
-        let reason = "a set in one file has at most 64 tasks: give a folder".to_owned();
-        SetsError::Serve { path: to.to_owned(), reason }
-    };
+    let (tasks, most) = (decided.set.tasks.len(), MAX_TASKS);
+    let many = || SetsError::TooMany { path: to.to_owned(), tasks, most };
     let mut end = table_bytes(&decided).ok_or_else(many)?;
     let mut places: BTreeMap<&Path, Place> = BTreeMap::new();
     for planned in &decided.packs {

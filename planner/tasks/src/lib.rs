@@ -5,6 +5,7 @@
 //! that runs on the device. [`generate`] draws random sets, [`papers`] holds the published experiments.
 
 pub mod adversary;
+pub mod advice;
 pub mod analysis;
 pub mod draw;
 pub mod generate;

@@ -1,5 +1,6 @@
 //! The verdict on a set: an assignment that keeps every deadline, or what to change.
 
+use crate::advice::{Advice, Alone, Change, advice};
 use crate::analysis::Verdict;
 use crate::analysis::demand_bound::Point;
 use crate::analysis::levels::{self, Effort};
@@ -22,8 +23,11 @@ pub struct Schedule {
     /// The test's result for it.
     pub verdict: Option<Verdict>,
     pub numbers: Option<Numbers>,
-    /// RT-Swap's volumes and test, where all deadlines are periods and nothing has jitter.
-    pub published: Option<Solution>,
+    /// RT-Swap's volumes, if its test admits some. `None` where it does not apply: a deadline is no period, or a task has
+    /// jitter.
+    pub published: Option<Option<Solution>>,
+    /// Tasks that would be late without any others.
+    pub alone: Vec<Alone>,
     /// Changes after which the set is admitted, the cheapest first.
     pub changes: Vec<Change>,
 }
@@ -38,44 +42,21 @@ pub struct Numbers {
     pub tightest: Option<Point>,
 }
 
-/// A change that makes a set schedulable.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    pub what: What,
-    /// By how much, as part of what was there.
-    pub by: f64,
-}
-
-/// What to change.
-#[derive(Clone, Debug, PartialEq)]
-pub enum What {
-    /// Memory of so many bytes.
-    Memory { bytes: u64 },
-    /// One task's period (and its deadline, in proportion).
-    Period { task: usize, period_ns: u64 },
-    /// All periods and deadlines.
-    Periods,
-}
-
 impl Schedule {
     pub fn admitted(&self) -> bool {
         matches!(self.verdict, Some(Verdict::Kept))
     }
 }
 
-/// Larger sets get no search for changes.
-const MOST_CHANGED: usize = 64;
-/// Periods grow by at most this factor.
-const MOST_FACTOR: f64 = 8.0;
-
 /// Judges a set. `freedom` is what may be decided.
 pub fn schedule(declared: &Declared, freedom: Freedom) -> Schedule {
     let chunk_sizes = declared.chunk_sizes.as_slice();
     let (chosen, admitted) = plans::choose(declared, freedom);
     let set = &chosen;
-    let few = set.tasks.len() <= MOST_CHANGED;
-    let changes =
-        if admitted.is_none() && few { changes(set, chunk_sizes, freedom) } else { Vec::new() };
+    let Advice { alone, changes } = match admitted {
+        Some(_) => Advice::default(),
+        None => advice(declared, set, freedom),
+    };
     let assignment = admitted.or_else(|| least_load(set, chunk_sizes));
     let tasks = assignment.as_ref().map(|assignment| assignment.tasks(set));
     let by_steps = assignment.as_ref().is_some_and(|a| a.policy == Policy::Steps);
@@ -89,8 +70,9 @@ pub fn schedule(declared: &Declared, freedom: Freedom) -> Schedule {
             storage: storage(tasks),
             tightest: by_steps.then(|| tightest(tasks, 2000)).flatten(),
         }),
-        published: if implicit { published::any(set, chunk_sizes) } else { None },
+        published: implicit.then(|| published::any(set, chunk_sizes)),
         assignment,
+        alone,
         changes,
         set: chosen,
     }
@@ -133,7 +115,7 @@ pub fn least_memory(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Opt
 }
 
 /// Memory in which everything fits, with each task's last chunk rounded up.
-fn all_bytes(set: &TaskSet) -> u64 {
+pub(crate) fn all_bytes(set: &TaskSet) -> u64 {
     let all: u64 = set.tasks.iter().map(|task| task.cost.bytes).sum();
     all + all / 64 + (64 << 20) * set.tasks.len() as u64
 }
@@ -144,70 +126,4 @@ pub fn stay_bytes(set: &TaskSet, assignment: &Assignment) -> u64 {
         task.cost.bytes.saturating_sub(assignment.swapped_bytes(k))
     };
     set.tasks.iter().enumerate().map(stays).sum()
-}
-
-fn changes(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Vec<Change> {
-    // All subsets would take too long for so many sets.
-    let freedom = freedom.min(Freedom::Engines);
-    let admits = |set: &TaskSet| search(set, chunk_sizes, freedom).is_some();
-    let mut found: Vec<Change> = more_memory(set, &admits).into_iter().collect();
-    if let Some(factor) = least_factor(|factor| admits(&slower(set, None, factor))) {
-        found.push(Change { what: What::Periods, by: factor - 1.0 });
-    }
-    for (k, task) in set.tasks.iter().enumerate() {
-        if let Some(factor) = least_factor(|factor| admits(&slower(set, Some(k), factor))) {
-            let period_ns = scaled(task.period_ns, factor);
-            found.push(Change { what: What::Period { task: k, period_ns }, by: factor - 1.0 });
-        }
-    }
-    found.sort_by(|a, b| a.by.total_cmp(&b.by));
-    found
-}
-
-fn more_memory(set: &TaskSet, admits: &impl Fn(&TaskSet) -> bool) -> Option<Change> {
-    let with = |memory_bytes| TaskSet { memory_bytes, ..set.clone() };
-    let (mut low, mut high) = (set.memory_bytes, all_bytes(set));
-    if high <= low || !admits(&with(high)) {
-        return None;
-    }
-    while high - low > high / 500 {
-        let middle = low + (high - low) / 2;
-        match admits(&with(middle)) {
-            true => high = middle,
-            false => low = middle,
-        }
-    }
-    let by = high as f64 / set.memory_bytes as f64 - 1.0;
-    Some(Change { what: What::Memory { bytes: high }, by })
-}
-
-/// The least factor up to [`MOST_FACTOR`] that passes, to half a percent.
-fn least_factor(passes: impl Fn(f64) -> bool) -> Option<f64> {
-    let (mut low, mut high) = (1.0, MOST_FACTOR);
-    if !passes(high) {
-        return None;
-    }
-    while high / low > 1.005 {
-        let middle = f64::midpoint(low, high);
-        match passes(middle) {
-            true => high = middle,
-            false => low = middle,
-        }
-    }
-    Some(high)
-}
-
-fn slower(set: &TaskSet, only: Option<usize>, factor: f64) -> TaskSet {
-    let mut set = set.clone();
-    for (k, task) in set.tasks.iter_mut().enumerate() {
-        if only.is_none_or(|task| task == k) {
-            task.period_ns = scaled(task.period_ns, factor);
-            task.deadline_ns = scaled(task.deadline_ns, factor).min(task.period_ns);
-        }
-    }
-    set
-}
-
-fn scaled(ns: u64, factor: f64) -> u64 {
-    ((ns as f64 * factor).ceil() as u64).min(eyelet::tasks::LONGEST_NS)
 }

@@ -61,7 +61,32 @@ fn errors_name_line_key_and_reason() {
         (
             "period = \"100ms\"",
             "period = \"2000000s\"",
-            "set.toml:9: period: 2000000 s is longer than 1000000 s",
+            "set.toml:9: period: `2000000s` is too long: the longest time is 1000000 s",
+        ),
+        (
+            "period = \"100ms\"",
+            "period = \"99999999999s\"",
+            "set.toml:9: period: `99999999999s` is too long: the longest time is 1000000 s",
+        ),
+        (
+            "jitter = \"5ms\"",
+            "jitter = \"9999999s\"",
+            "set.toml:11: jitter: `9999999s` is too long: the longest time is 1000000 s",
+        ),
+        (
+            "read = \"1GB/s\"",
+            "read = \"1GB/s\"\nper_read = \"9999999s\"",
+            "set.toml:6: per_read: `9999999s` is too long: the longest time is 1000000 s",
+        ),
+        (
+            "read = \"1GB/s\"",
+            "read = \"99999999GB/s\"",
+            "set.toml:5: read: `99999999GB/s` is too fast: the highest rate is 9000000 GB/s",
+        ),
+        (
+            "memory = \"100MB\"",
+            "memory = \"99999999GB\"",
+            "set.toml:1: memory: `99999999GB` is too large: the largest size is 9000000 GB",
         ),
         (
             "jitter = \"5ms\"",
@@ -85,11 +110,11 @@ fn errors_name_line_key_and_reason() {
         ),
         ("jitter = ", "jiter = ", "set.toml:11: jiter: unknown field `jiter`"),
         ("compute = \"20ms\"\n", "", "set.toml:8: name: give a table"),
-        ("name = \"camera\"", "name = \"camera\"\ninstances = 0", "set.toml:8: name: 0 tasks"),
+        ("name = \"camera\"", "name = \"camera\"\ninstances = 0", "set.toml:9: instances: 0 tasks"),
         (
             "name = \"camera\"",
             "name = \"camera\"\ninstances = 10001",
-            "set.toml:8: name: 10001 tasks",
+            "set.toml:9: instances: 10001 tasks",
         ),
         ("jitter = \"5ms\"", "urgency = -1.0", "set.toml:11: urgency: it is not a finite"),
         (
@@ -128,7 +153,7 @@ fn overloaded_sets_get_a_verdict_and_changes() {
     assert!(!found.admitted());
     assert!(!found.changes.is_empty(), "longer periods help");
     assert!(
-        found.changes.windows(2).all(|pair| pair[0].by <= pair[1].by),
+        found.changes.windows(2).all(|pair| pair[0].thousandths <= pair[1].thousandths),
         "the cheapest comes first"
     );
 }

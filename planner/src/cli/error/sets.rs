@@ -12,6 +12,15 @@ pub enum SetsError {
     #[error("{}: the set is not schedulable; {change}", path.display())]
     NotSchedulable { path: PathBuf, change: String },
     #[error(
+        "{}: it has {tasks} tasks, and {most} can be run at most: take some out", path.display()
+    )]
+    TooMany { path: PathBuf, tasks: usize, most: usize },
+    #[error(
+        "{option} {}: it is {what}, and no set that `eyelet schedule` wrote: give another name, or remove it",
+        path.display()
+    )]
+    NoSet { option: &'static str, path: PathBuf, what: &'static str },
+    #[error(
         "{}: task {task:?} has neither a pack nor a model, so that there is nothing to run: give it one", path.display()
     )]
     NothingToRun { path: PathBuf, task: String },
@@ -21,8 +30,8 @@ pub enum SetsError {
     )]
     ChunkOfPages { path: PathBuf, chunk: u64, page: u64 },
     #[error(
-        "-o {}: {} would be replaced, and that folder's set.toml is not one that `eyelet schedule` wrote: give another \
-         folder, or move these files", folder.display(), path.display()
+        "-o {}: {} would be replaced, and no earlier schedule in that folder wrote it: give another folder, or move that \
+         file", folder.display(), path.display()
     )]
     Foreign { path: PathBuf, folder: PathBuf },
     #[error("{}: {source}", path.display())]

@@ -70,14 +70,28 @@ pub fn check(folder: &Path, file: &Path, text: &str, files: Files) -> Result<(),
     let tasks = named(file, text).map(|named| named.tasks).unwrap_or_default();
     let names: Vec<&str> = tasks.iter().map(String::as_str).collect();
     let packs = stems(&names, LONGEST_NAME).into_iter().map(|stem| folder.join(stem + ".pack"));
-    let outputs: Vec<PathBuf> = packs.chain([folder.join(FILE)]).collect();
-    files.writes("-o", &outputs).check()?;
     let set = folder.join(FILE);
-    let ours = || read_to_string(&set).is_ok_and(|text| is_decided(&set, &text));
-    match outputs.into_iter().find(|path| path.symlink_metadata().is_ok()) {
-        Some(path) if !ours() => Err(SetsError::Foreign { path, folder: folder.to_owned() }.into()),
-        _ => Ok(()),
+    let outputs: Vec<PathBuf> = packs.chain([set.clone()]).collect();
+    files.writes("-o", &outputs).check()?;
+    let earlier = earlier(&set);
+    let ours = |path: &PathBuf| earlier.as_ref().is_some_and(|ours| ours.contains(path));
+    let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !ours(path);
+    match outputs.into_iter().find(foreign) {
+        Some(path) => Err(SetsError::Foreign { path, folder: folder.to_owned() }.into()),
+        None => Ok(()),
     }
+}
+
+/// What an earlier schedule wrote in a set's folder: its file, and the packs that this names. `None` without one.
+fn earlier(set: &Path) -> Option<Vec<PathBuf>> {
+    let text = read_to_string(set).ok().filter(|text| is_decided(set, text))?;
+    let mut written = vec![set.to_owned()];
+    // The file may have been edited since.
+    let table = text.parse::<toml::Table>().unwrap_or_default();
+    let tasks = table.get("task").and_then(toml::Value::as_array).into_iter().flatten();
+    let packs = tasks.filter_map(|task| task.get("pack")?.as_str());
+    written.extend(packs.map(|pack| folder_of(set).join(pack)));
+    Some(written)
 }
 
 /// Writes an admitted set.

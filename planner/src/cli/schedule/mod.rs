@@ -11,17 +11,18 @@ use super::calibrate::Calibration;
 use super::error::SetsError;
 use super::files::Files;
 use super::output::Output;
-use super::set_file::names_file;
+use super::set_file::{check_replaced, names_file};
 pub use costs::{Model, Where, of_model};
+use eyelet::set::MAX_TASKS;
 use eyelet_planner::open::read_to_string;
 use eyelet_planner::replace::replace;
 use eyelet_tasks::schedule::schedule;
-use eyelet_tasks::set::file::{Source, parse};
+use eyelet_tasks::set::file::{Source, named, parse};
 use eyelet_tasks::volumes::search::Freedom;
 use folder::Set;
 pub use folder::for_device;
 use plans::Plans;
-pub use report::Report;
+pub use report::{Report, Simulation};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 pub use swappable::swappable;
@@ -30,7 +31,8 @@ pub use swappable::swappable;
 ///
 /// The file gives memory, storage and tasks. Printed are the swap volumes and levels that were found, the test's
 /// numbers, and simulated responses. If the set cannot be scheduled, the exit code is 1 and the changes that would
-/// help are printed, the cheapest first.
+/// help are printed, the cheapest first. So it is if the simulation misses a deadline, or cannot be done: the simulator
+/// holds 64 tasks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
@@ -45,7 +47,7 @@ pub struct Args {
     /// Where to draw what the tasks do over time, as a page that a browser shows.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// How many jobs to simulate.
+    /// How many jobs to simulate. With 0 the test judges alone, up to 10000 tasks.
     #[arg(long, default_value_t = 100_000)]
     jobs: u64,
     #[command(flatten)]
@@ -77,9 +79,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = Files::default().reads("the task set", [&args.file]).reads_set(&args.file, &text);
     let files = files.writes("--report", &args.report);
     match &args.output {
-        Some(file) if names_file(file) => files.writes("-o", [file]).check()?,
+        Some(file) if names_file(file) => {
+            files.writes("-o", [file]).check()?;
+            check_replaced("-o", file)?;
+        }
         Some(folder) => folder::check(folder, &args.file, &text, files)?,
         None => files.check()?,
+    }
+    if args.output.is_some() {
+        can_be_run(&args.file, &text)?;
     }
     let mut plans = Plans::new(args.calibration, output);
     let mut costs = |source: &Source, board: Option<&str>| plans.costs(source, board);
@@ -93,14 +101,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         for_device(&args.file, &mut declared)?;
     }
     let schedule = schedule(&declared, freedom);
-    let mut report = Report::new(&schedule, args.jobs);
+    let simulation = Simulation::of(&schedule, args.jobs);
+    let mut report = Report::new(&schedule, &simulation);
     if let Some(path) = &args.report {
         let page = report::page(&args.file, &schedule, &report);
         replace(path, |file| file.write_all(page.as_bytes()))
             .map_err(|source| Error::Write { path: path.clone(), source })?;
     }
     if let (Some(to), Some(assignment)) = (&args.output, &schedule.assignment)
-        && schedule.admitted()
+        && report.schedulable()
     {
         let set = Set { file: &args.file, declared: &declared, plans: &plans };
         report.written = Some(match names_file(to) {
@@ -109,10 +118,20 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         });
     }
     output.report(&report)?;
-    match schedule.admitted() {
-        true => Ok(()),
-        false => {
-            Err(SetsError::NotSchedulable { path: args.file, change: report.cheapest() }.into())
-        }
+    let path = args.file;
+    match (schedule.admitted(), simulation.wrong(&schedule)) {
+        (true, None) => Ok(()),
+        (true, Some(reason)) => Err(SetsError::Serve { path, reason }.into()),
+        (false, _) => Err(SetsError::NotSchedulable { path, change: report.cheapest() }.into()),
+    }
+}
+
+/// Refuses a set of more tasks than can be run, before anything is planned for it.
+fn can_be_run(file: &Path, text: &str) -> Result<(), Error> {
+    // What is wrong with a set is said by who reads it.
+    let tasks = named(file, text).map_or(0, |named| named.tasks.len());
+    match tasks > MAX_TASKS {
+        true => Err(SetsError::TooMany { path: file.to_owned(), tasks, most: MAX_TASKS }.into()),
+        false => Ok(()),
     }
 }

@@ -3,12 +3,15 @@
 use super::folder::Written;
 use crate::cli::output::milliseconds;
 use crate::cli::table::Table;
+use eyelet::tasks::SetError;
 use eyelet_tasks::analysis::Verdict;
 use eyelet_tasks::draw;
-use eyelet_tasks::schedule::{Change, Schedule, What, needed_bytes, stay_bytes};
+use eyelet_tasks::schedule::{Schedule, needed_bytes, stay_bytes};
 use eyelet_tasks::set::decided::order;
 use eyelet_tasks::set::units::{human_bytes, human_ns};
-use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Mode, Options, Outcome, Times, simulate};
+use eyelet_tasks::simulate::{
+    Arrivals, MOST_TASKS, Miss, Mode, Options, Outcome, Times, simulate,
+};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -27,10 +30,13 @@ pub struct Report {
     processor: Option<f64>,
     storage: Option<f64>,
     tightest: Option<Tightest>,
-    /// Whether RT-Swap's test admits the set, where it applies.
+    /// Whether RT-Swap's test admits the set. `None` where it does not apply.
     published_test: Option<bool>,
     tasks: Vec<TaskReport>,
     simulated: Option<Simulated>,
+    /// Tasks that would be late without any others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    late_alone: Vec<String>,
     changes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<Written>,
@@ -97,13 +103,86 @@ impl TaskReport {
 struct Simulated {
     jobs: u64,
     misses: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_miss: Option<FirstMiss>,
     loads_per_job: f64,
 }
 
+#[derive(Debug, Serialize)]
+struct FirstMiss {
+    task: String,
+    due_ms: f64,
+    known_ms: f64,
+}
+
+/// What a simulation of an admitted set found.
+#[derive(Debug)]
+pub enum Simulation {
+    /// It was not asked for, or the set is refused.
+    None,
+    Ran(Outcome),
+    /// The simulator does not hold the set's tasks.
+    TooMany,
+    /// The scheduler refuses what the test admits.
+    Refused(SetError),
+}
+
+impl Simulation {
+    /// Simulates an admitted set for so many jobs: all tasks at once, all times at their worst.
+    pub fn of(schedule: &Schedule, jobs: u64) -> Self {
+        match simulated(schedule, jobs, false) {
+            _ if jobs == 0 => Self::None,
+            None => Self::None,
+            Some(_) if schedule.set.tasks.len() > MOST_TASKS => Self::TooMany,
+            Some(Ok(outcome)) => Self::Ran(outcome),
+            Some(Err(error)) => Self::Refused(error),
+        }
+    }
+
+    fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Ran(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Why an admitted set is not schedulable after all.
+    pub fn wrong(&self, schedule: &Schedule) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Ran(outcome) => missed(schedule, outcome),
+            Self::TooMany => Some(format!(
+                "the test admits its {} tasks, and {MOST_TASKS} at most can be simulated and run: take some out, or let \
+                 the test judge alone with --jobs 0",
+                schedule.set.tasks.len()
+            )),
+            Self::Refused(error) => Some(format!(
+                "the test admits the set, and its scheduler refuses it: {error}; this is a fault of the test: please \
+                 report it with the set"
+            )),
+        }
+    }
+}
+
+/// What an outcome with misses says of the test.
+fn missed(schedule: &Schedule, outcome: &Outcome) -> Option<String> {
+    let Miss { task, deadline_ns, at_ns } = outcome.first_miss?;
+    Some(format!(
+        "the test admits the set, and its simulation missed {} deadlines in {} jobs: {} was first, due at {} and not done \
+         at {}; this is a fault of the test: please report it with the set",
+        outcome.misses,
+        outcome.jobs,
+        schedule.set.tasks[task].name,
+        human_ns(deadline_ns),
+        human_ns(at_ns)
+    ))
+}
+
 impl Report {
-    pub fn new(schedule: &Schedule, jobs: u64) -> Self {
+    pub fn new(schedule: &Schedule, simulation: &Simulation) -> Self {
         let set = &schedule.set;
-        let outcome = simulated(schedule, jobs, false);
+        let outcome = simulation.outcome();
+        let wrong = simulation.wrong(schedule);
         let assignment = schedule.assignment.as_ref();
         let tasks = assignment.map(|assignment| assignment.tasks(set));
         let bounds = assignment.and_then(|assignment| assignment.bounds(set));
@@ -117,13 +196,17 @@ impl Report {
             swapped_bytes: assignment.map(|assignment| assignment.swapped_bytes(k)),
             level: assignment.map(|assignment| assignment.levels[k]),
             bound_ms: bounds.as_ref().map(|bounds| milliseconds(bounds[k])),
-            worst_response_ms: outcome.as_ref().map(|o| milliseconds(o.worst_response_ns[k])),
+            worst_response_ms: outcome.map(|o| milliseconds(o.worst_response_ns[k])),
         };
         let numbers = schedule.numbers;
-        let name = |k: usize| set.tasks[k].name.as_str();
+        let first_miss = |miss: Miss| FirstMiss {
+            task: set.tasks[miss.task].name.clone(),
+            due_ms: milliseconds(miss.deadline_ns),
+            known_ms: milliseconds(miss.at_ns),
+        };
         Self {
-            schedulable: schedule.admitted(),
-            verdict: verdict(schedule.verdict),
+            schedulable: schedule.admitted() && wrong.is_none(),
+            verdict: wrong.unwrap_or_else(|| verdict(schedule.verdict)),
             memory_bytes: set.memory_bytes,
             needed_bytes: assignment
                 .filter(|_| schedule.admitted())
@@ -138,14 +221,16 @@ impl Report {
                 demand_ms: milliseconds(point.demand_ns),
                 blocking_ms: milliseconds(point.blocking_ns),
             }),
-            published_test: schedule.published.as_ref().map(|_| true),
+            published_test: schedule.published.as_ref().map(Option::is_some),
             tasks: set.tasks.iter().enumerate().map(task).collect(),
             simulated: outcome.map(|outcome| Simulated {
                 jobs: outcome.jobs,
                 misses: outcome.misses,
+                first_miss: outcome.first_miss.map(first_miss),
                 loads_per_job: outcome.loads as f64 / outcome.jobs.max(1) as f64,
             }),
-            changes: schedule.changes.iter().map(|change| sentence(change, name)).collect(),
+            late_alone: schedule.alone.iter().map(|alone| alone.sentence(set)).collect(),
+            changes: schedule.changes.iter().map(|change| change.sentence(set)).collect(),
             written: None,
         }
     }
@@ -155,12 +240,17 @@ impl Report {
         std::iter::once(HEAD.map(str::to_owned)).chain(self.tasks.iter().map(TaskReport::row))
     }
 
-    /// The cheapest change that makes the set schedulable.
+    pub fn schedulable(&self) -> bool {
+        self.schedulable
+    }
+
+    /// Tasks that would be late even alone, and the cheapest change that makes the set schedulable.
     pub fn cheapest(&self) -> String {
-        match self.changes.first() {
+        let change = match self.changes.first() {
             Some(change) => format!("cheapest change: {change}"),
-            None => "no single change of memory or periods helps: take a network out".to_owned(),
-        }
+            None => "no single change of memory, periods or networks helps".to_owned(),
+        };
+        self.late_alone.iter().cloned().chain([change]).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -187,24 +277,10 @@ fn verdict(verdict: Option<Verdict>) -> String {
     }
 }
 
-fn sentence<'a>(change: &Change, name: impl Fn(usize) -> &'a str) -> String {
-    let percent = change.by * 100.0;
-    match change.what {
-        What::Memory { bytes } => format!("{} of memory (+{percent:.1} %)", human_bytes(bytes)),
-        What::Period { task, period_ns } => {
-            format!("a period of {} for {} (+{percent:.1} %)", human_ns(period_ns), name(task))
-        }
-        What::Periods => format!("all periods and deadlines longer by {percent:.1} %"),
-    }
-}
-
 /// Simulates an admitted set: all tasks at once, all times at their worst.
-fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
-    let assignment = schedule.assignment.as_ref()?;
+fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Result<Outcome, SetError>> {
+    let assignment = schedule.assignment.as_ref().filter(|_| schedule.admitted())?;
     let tasks = assignment.tasks(&schedule.set);
-    if !schedule.admitted() || tasks.len() > MOST_TASKS {
-        return None;
-    }
     let options = Options {
         policy: assignment.policy,
         arrivals: Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] },
@@ -215,7 +291,7 @@ fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
         trace,
         seed: 0,
     };
-    simulate(&tasks, assignment.pool(&schedule.set)?, &options).ok()
+    Some(simulate(&tasks, assignment.pool(&schedule.set)?, &options))
 }
 
 /// Jobs that are drawn.
@@ -225,9 +301,8 @@ const DRAWN: u64 = 60;
 pub fn page(file: &Path, schedule: &Schedule, report: &Report) -> String {
     let names: Vec<String> = schedule.set.tasks.iter().map(|task| task.name.clone()).collect();
     let mut pictures = Vec::new();
-    if let Some((outcome, assignment)) =
-        simulated(schedule, DRAWN, true).zip(schedule.assignment.as_ref())
-    {
+    let drawn = simulated(schedule, DRAWN, true).and_then(Result::ok);
+    if let Some((outcome, assignment)) = drawn.zip(schedule.assignment.as_ref()) {
         let (events, until) = (&outcome.trace, outcome.end_ns);
         pictures.push((
             "What the tasks do: loads above, steps below",
@@ -276,18 +351,16 @@ impl fmt::Display for Report {
             }
             None => writeln!(f, "memory: {}", human_bytes(self.memory_bytes))?,
         }
-        if self.schedulable && self.tasks.len() > MOST_TASKS {
-            writeln!(
-                f,
-                "not simulated: the set has {} tasks, the simulator holds {MOST_TASKS}",
-                self.tasks.len()
-            )?;
-        }
-        if let Some(Simulated { jobs, misses, loads_per_job }) = &self.simulated {
-            writeln!(
+        match &self.simulated {
+            Some(Simulated { jobs, misses, loads_per_job, .. }) => writeln!(
                 f,
                 "simulated: {jobs} jobs, {misses} misses, {loads_per_job:.1} chunks read a job"
-            )?;
+            )?,
+            None if self.schedulable => writeln!(f, "not simulated: the test judged alone")?,
+            None => {}
+        }
+        for late in &self.late_alone {
+            writeln!(f, "{late}")?;
         }
         for change in &self.changes {
             writeln!(f, "schedulable with {change}")?;
@@ -303,5 +376,62 @@ impl fmt::Display for Report {
         let mut table = Table::new(1, rows.next().unwrap_or_default()).names();
         rows.for_each(|row| table.row(row));
         write!(f, "\n{table}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eyelet_tasks::generate::harder;
+    use eyelet_tasks::schedule::schedule;
+    use eyelet_tasks::set::file::Declared;
+    use eyelet_tasks::volumes::search::Freedom;
+
+    fn judged(load: f64) -> Schedule {
+        let set = harder::set(load, 0.1, 3, 1);
+        let declared = Declared {
+            plans: set.tasks.iter().map(|task| vec![task.cost.clone()]).collect(),
+            sources: vec![None; set.tasks.len()],
+            chunk_sizes: harder::CHUNKS.to_vec(),
+            board: None,
+            set,
+        };
+        schedule(&declared, Freedom::Subsets)
+    }
+
+    #[test]
+    fn a_set_that_misses_in_its_simulation_is_not_schedulable() {
+        let schedule = judged(0.1);
+        assert!(schedule.admitted());
+        let simulation = Simulation::of(&schedule, 1000);
+        let report = Report::new(&schedule, &simulation);
+        assert!(report.schedulable() && simulation.wrong(&schedule).is_none());
+        let Simulation::Ran(outcome) = simulation else { panic!("{simulation:?}") };
+        let miss = Miss { task: 1, deadline_ns: 12_000_000, at_ns: 15_500_000 };
+        let missed = Simulation::Ran(Outcome { misses: 3, first_miss: Some(miss), ..outcome });
+        let report = Report::new(&schedule, &missed);
+        assert!(!report.schedulable());
+        let wrong = missed.wrong(&schedule).unwrap();
+        let said = "missed 3 deadlines in 1000 jobs: task 2 was first, due at 12 ms and not done at 15.50 ms";
+        assert!(
+            wrong.contains(said) && wrong.contains("fault of the test: please report it"),
+            "{wrong}"
+        );
+        assert!(report.to_string().starts_with(&format!("not schedulable: {wrong}")), "{report}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(
+            (&json["schedulable"], &json["simulated"]["misses"]),
+            (&false.into(), &3.into())
+        );
+        assert_eq!(json["simulated"]["first_miss"]["task"], "task 2");
+        assert_eq!(json["verdict"], wrong.as_str());
+    }
+
+    #[test]
+    fn what_the_scheduler_refuses_is_not_schedulable() {
+        let schedule = judged(0.1);
+        let refused = Simulation::Refused(SetError::Time { task: 0 });
+        assert!(!Report::new(&schedule, &refused).schedulable());
+        assert!(refused.wrong(&schedule).unwrap().contains("its scheduler refuses it"));
     }
 }

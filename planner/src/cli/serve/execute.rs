@@ -13,7 +13,7 @@ use crate::cli::output::Output;
 use eyelet::arena::SharedArena;
 use eyelet::device::Device;
 use eyelet::executor::{ChunkedError, ChunkedInstance};
-use eyelet::set::{Activity, Counts, Member, Running, SetEvent, TaskSet};
+use eyelet::set::{Activity, Counts, MAX_TASKS, Member, Running, SetEvent, TaskSet};
 use eyelet::storage::{Faulty, MAX_DEPTH, Part, ReadQueue, Storage, StorageError};
 use eyelet::tasks::{ReleaseError, Task};
 use eyelet_planner::source::Source;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Tasks of a set that can be run, at most.
-pub const MOST_TASKS: usize = 64;
+pub const MOST_TASKS: usize = MAX_TASKS;
 
 /// How a set is run.
 pub struct Wanted<'a> {

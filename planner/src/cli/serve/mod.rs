@@ -33,7 +33,7 @@ use eyelet_planner::cores::Cores;
 use eyelet_planner::leftovers;
 use eyelet_planner::source::Io;
 use eyelet_tasks::set::decided::{self, Decided, FILE};
-use eyelet_tasks::set::units::time_ns;
+use eyelet_tasks::set::units::duration_ns;
 use inject::{Faults, Inject};
 use measure::{How, Measured, Solo};
 use packs::Packs;
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(value_name = "FOLDER|SET.pack|SET.toml")]
     set: PathBuf,
     /// How long jobs are released.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time_ns)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_ns)]
     duration: u64,
     /// Releases none after so many jobs have ended.
     #[arg(long, value_name = "N")]

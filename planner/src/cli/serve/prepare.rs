@@ -8,7 +8,7 @@ use super::packs::Packs;
 use crate::cli::Error;
 use crate::cli::decided::verify;
 use crate::cli::error::SetsError;
-use crate::cli::schedule::{Report, for_device};
+use crate::cli::schedule::{Report, Simulation, for_device};
 use eyelet::tasks::Policy;
 use eyelet_planner::size;
 use eyelet_tasks::schedule::schedule;
@@ -69,9 +69,7 @@ const SHORTEST_NS: u64 = 1000;
 fn faults(file: &Path, set: &TaskSet, injected: Injected<'_>) -> Result<Vec<Faults>, Error> {
     let tasks = set.tasks.len();
     if tasks > MOST_TASKS {
-        let reason =
-            format!("it has {tasks} tasks, and {MOST_TASKS} can be run at most: take some out");
-        return Err(SetsError::Serve { path: file.to_owned(), reason }.into());
+        return Err(SetsError::TooMany { path: file.to_owned(), tasks, most: MOST_TASKS }.into());
     }
     if let Some(task) = set.tasks.iter().find(|task| task.period_ns < SHORTEST_NS) {
         let (name, period) = (&task.name, human_ns(task.period_ns));
@@ -129,7 +127,7 @@ fn change(decided: &Decided) -> String {
     let schedule = schedule(&declared, Freedom::Levels);
     match schedule.admitted() {
         true => "as it runs on this machine, other volumes are needed: run the set that this was made from".to_owned(),
-        false => Report::new(&schedule, 0).cheapest(),
+        false => Report::new(&schedule, &Simulation::None).cheapest(),
     }
 }
 
@@ -209,7 +207,7 @@ pub fn decide(
     measured: &Measured,
 ) -> Result<(Decided, Option<String>), Error> {
     let schedule = schedule(declared, Freedom::Levels);
-    let change = || Report::new(&schedule, 0).cheapest();
+    let change = || Report::new(&schedule, &Simulation::None).cheapest();
     let Some(assignment) = schedule.assignment.clone() else {
         return Err(SetsError::NotSchedulable { path: file.to_owned(), change: change() }.into());
     };

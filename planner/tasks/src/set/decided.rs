@@ -105,7 +105,7 @@ impl From<PathBuf> for Pack {
 struct File {
     memory: Spanned<String>,
     chunk: Spanned<String>,
-    pool: Spanned<u32>,
+    pool: Spanned<u64>,
     order: Spanned<String>,
     storage: StorageTable,
     #[serde(default)]
@@ -126,9 +126,9 @@ struct TaskTable {
     compute: Spanned<String>,
     step: Spanned<String>,
     streams: bool,
-    chunks: Spanned<u32>,
-    room: Spanned<u32>,
-    level: Spanned<u16>,
+    chunks: Spanned<u64>,
+    room: Spanned<u64>,
+    level: Spanned<u64>,
 }
 
 const STEPS: &str = "steps";
@@ -237,10 +237,12 @@ pub fn parse(file: &Path, text: &str) -> Result<Decided, SetError> {
         packs.push(planned);
     }
     let tables = || read.task.iter().map(Spanned::get_ref);
+    let chunks = tables().map(|table| reader.number(&table.chunks, u32::MAX));
+    let levels = tables().map(|table| reader.number(&table.level, u16::MAX));
     let assignment = Assignment {
         chunk_bytes,
-        chunks: tables().map(|table| *table.chunks.get_ref()).collect(),
-        levels: tables().map(|table| *table.level.get_ref()).collect(),
+        chunks: chunks.collect::<Result<_, _>>()?,
+        levels: levels.collect::<Result<_, _>>()?,
         policy,
     };
     let set = TaskSet { memory_bytes, page_bytes: PAGE, storage, tasks };
@@ -248,7 +250,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Decided, SetError> {
         let stay = assignment.stay_bytes(&set);
         return Err(reader.at(&read.memory, Reason::Stay { stay, memory: memory_bytes }));
     };
-    let pool = *read.pool.get_ref();
+    let pool = reader.number(&read.pool, u32::MAX)?;
     if pool > free {
         return Err(reader.at(&read.pool, Reason::Pool { pool, free }));
     }
@@ -261,6 +263,17 @@ pub fn parse(file: &Path, text: &str) -> Result<Decided, SetError> {
 const MOST_RUN: usize = 64;
 
 impl Reader<'_> {
+    /// A number of a type that holds no more than this.
+    fn number<T: TryFrom<u64> + Into<u64>>(
+        &self,
+        value: &Spanned<u64>,
+        most: T,
+    ) -> Result<T, SetError> {
+        let found = *value.get_ref();
+        let too_large = |_| self.at(value, Reason::TooLarge { found, most: most.into() });
+        T::try_from(found).map_err(too_large)
+    }
+
     /// Refuses what the device's scheduler would refuse, and says which key is wrong.
     fn schedulable(&self, read: &File, decided: &Decided) -> Result<(), SetError> {
         let Decided { set, assignment, .. } = decided;
@@ -305,12 +318,13 @@ impl Reader<'_> {
             return Err(self.at(&table.step, reason));
         }
         let all = self.positive(&table.bytes, bytes)?;
-        let swappable = u64::from(*table.chunks.get_ref()).saturating_mul(chunk_bytes);
+        let (chunks, room) =
+            (self.number(&table.chunks, u32::MAX)?, self.number(&table.room, u32::MAX)?);
+        let swappable = u64::from(chunks).saturating_mul(chunk_bytes);
         if swappable > all {
             let reason = Reason::SwappableBeyondBytes { swappable, bytes: all };
             return Err(self.at(&table.chunks, reason));
         }
-        let (chunks, room) = (*table.chunks.get_ref(), *table.room.get_ref());
         if room > chunks || (table.streams && room < chunks) {
             let reason = Reason::Room { room, chunks, streams: table.streams };
             return Err(self.at(&table.room, reason));
@@ -397,6 +411,17 @@ mod tests {
             ("name = \"b\"", "name = \"\"", "name: a task needs a name"),
             ("\"steps\"", "\"later\"", "steps or classes"),
             ("chunks = 4", "chunks = 40", "are swappable of"),
+            (
+                "chunks = 4",
+                "chunks = 4294967296",
+                "chunks: 4294967296 is too large: the most is 4294967295",
+            ),
+            ("level = 0", "level = 65536", "level: 65536 is too large: the most is 65535"),
+            (
+                "\"100000000ns\"",
+                "\"9999999s\"",
+                "`9999999s` is too long: the longest time is 1000000 s",
+            ),
             ("name = \"b\"", "name = \"a \\\"quoted\\\" one\"", "occurs twice"),
             ("level = 0", "level = 0\nmore = 1", "unknown field `more`"),
             ("period = \"100000000ns\"", "period = \"7ns\"", "exceeds the period"),

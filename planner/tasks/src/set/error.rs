@@ -23,8 +23,8 @@ pub enum Reason {
     Quantity(String),
     #[error("it is zero: give a positive value")]
     Zero,
-    #[error("{} is longer than {}: give a shorter time", human_ns(*ns), human_ns(*most_ns))]
-    TooLong { ns: u64, most_ns: u64 },
+    #[error("{found} is too large: the most is {most}")]
+    TooLarge { found: u64, most: u64 },
     #[error(
         "the deadline of {} exceeds the period of {}: a job must end before the next may come",
         human_ns(*deadline_ns), human_ns(*period_ns)

@@ -27,7 +27,6 @@
 use super::error::{Reason, SetError};
 use super::units::{bytes, bytes_per_second, time_ns};
 use super::{Cost, Storage, Swappable, Task, TaskSet, Transfer};
-use eyelet::tasks::LONGEST_NS;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -55,7 +54,8 @@ pub type Costs<'a> = dyn FnMut(&Source, Option<&str>) -> Result<Vec<Cost>, Strin
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
     pub set: TaskSet,
-    /// What each task may cost instead: a cost for each of its plans, the largest first. The set has the first of them.
+    /// What each task may cost: a cost for each of its plans, the largest first. The set has the first of them that fits
+    /// its memory.
     pub plans: Vec<Vec<Cost>>,
     /// Where each task's costs come from; `None` for those of a table.
     pub sources: Vec<Option<Source>>,
@@ -63,6 +63,37 @@ pub struct Declared {
     pub chunk_sizes: Vec<u64>,
     /// The board for which models are planned.
     pub board: Option<String>,
+}
+
+impl Declared {
+    /// The set in another memory, with the largest plans that fit it.
+    #[must_use]
+    pub fn in_memory(&self, memory_bytes: u64) -> Self {
+        let mut other = self.clone();
+        other.set.memory_bytes = memory_bytes;
+        for (task, plans) in other.set.tasks.iter_mut().zip(&self.plans) {
+            task.cost = largest_within(plans, memory_bytes).unwrap_or_else(|| task.cost.clone());
+        }
+        other
+    }
+
+    /// The set with some of its tasks only.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(usize) -> bool) -> Self {
+        let mut other = self.clone();
+        let mut at = 0..;
+        let mut kept = || at.next().is_some_and(&keep);
+        other.set.tasks.retain(|_| kept());
+        let of = |k: &usize| keep(*k);
+        other.plans = (0..self.plans.len()).filter(of).map(|k| self.plans[k].clone()).collect();
+        other.sources = (0..self.plans.len()).filter(of).map(|k| self.sources[k].clone()).collect();
+        other
+    }
+}
+
+/// The first of some plans, the largest of which comes first, that fits a memory.
+fn largest_within(plans: &[Cost], memory_bytes: u64) -> Option<Cost> {
+    plans.iter().find(|cost| cost.bytes <= memory_bytes).cloned()
 }
 
 #[derive(Deserialize)]
@@ -223,11 +254,7 @@ impl Reader<'_> {
 
     /// A time within the range in which sums do not overflow.
     pub(super) fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
-        let ns = self.positive(value, time_ns)?;
-        match ns > LONGEST_NS {
-            true => Err(self.at(value, Reason::TooLong { ns, most_ns: LONGEST_NS })),
-            false => Ok(ns),
-        }
+        self.positive(value, time_ns)
     }
 
     pub(super) fn urgency(&self, value: &Spanned<f64>) -> Result<f64, SetError> {
@@ -284,12 +311,11 @@ impl Reader<'_> {
         let urgency = table.urgency.as_ref().map_or(Ok(1.0), |value| self.urgency(value))?;
         let name = self.name(&table.name)?;
         let (mut plans, source) = self.costs(table, board, costs)?;
-        let least = plans.iter().map(|cost| cost.bytes).min().unwrap_or(0);
-        plans.retain(|cost| cost.bytes <= memory);
         plans.sort_by_key(|cost| std::cmp::Reverse(cost.bytes));
-        let Some(cost) = plans.first().cloned() else {
+        let Some(cost) = largest_within(&plans, memory) else {
             let at = table.bytes.as_ref().unwrap_or(&table.name);
-            return Err(self.at(at, Reason::AloneTooLarge { bytes: least, memory }));
+            let bytes = plans.last().map_or(0, |cost| cost.bytes);
+            return Err(self.at(at, Reason::AloneTooLarge { bytes, memory }));
         };
         let task = Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost };
         Ok((task, plans, source))
@@ -376,10 +402,12 @@ impl Reader<'_> {
         table: &Spanned<TaskTable>,
     ) -> Result<(), SetError> {
         let at = &table.get_ref().name;
-        let instances = table.get_ref().instances.as_ref().map_or(1, |value| *value.get_ref());
+        let given = table.get_ref().instances.as_ref();
+        let instances = given.map_or(1, |value| *value.get_ref());
         let all = instances.saturating_add(tasks.len() as u64);
         if instances == 0 || all > MOST_TASKS {
-            return Err(self.at(at, Reason::Tasks { tasks: all, most: MOST_TASKS }));
+            let start = given.map_or(at.span().start, |value| value.span().start);
+            return Err(self.error(start, Reason::Tasks { tasks: all, most: MOST_TASKS }));
         }
         for n in 1..=instances {
             let name =

@@ -1,6 +1,7 @@
 //! Costs from measured runs: what `eyelet run --json` prints.
 
 use super::{Cost, Swappable};
+use eyelet::tasks::LONGEST_NS;
 use serde::Deserialize;
 
 /// The part of a run's report that counts.
@@ -22,7 +23,14 @@ pub fn measured(json: &str) -> Result<Cost, String> {
     let run: Run = serde_json::from_str(json)
         .map_err(|error| format!("it is no report of `eyelet run --json`: {error}"))?;
     let ns = run.latency_ms.max * 1e6;
-    if !(ns >= 1.0 && ns < eyelet::tasks::LONGEST_NS as f64) {
+    let longest_ms = LONGEST_NS as f64 / 1e6;
+    if ns > LONGEST_NS as f64 {
+        let ms = run.latency_ms.max;
+        return Err(format!(
+            "its longest latency of {ms} ms is too long: the longest time is {longest_ms} ms"
+        ));
+    }
+    if ns.is_nan() || ns < 1.0 {
         return Err(format!("its longest latency is {} ms: measure again", run.latency_ms.max));
     }
     let streams = run.bytes_read_per_inference > 0;
@@ -55,5 +63,7 @@ mod tests {
         assert!(!cost.streams);
         assert!(measured("{}").unwrap_err().contains("no report"));
         assert!(measured(&json.replace("3.5", "-1")).unwrap_err().contains("measure again"));
+        let wrong = measured(&json.replace("3.5", "1e10")).unwrap_err();
+        assert!(wrong.contains("too long: the longest time is 1000000000 ms"), "{wrong}");
     }
 }

@@ -37,7 +37,8 @@ pub fn choose(declared: &Declared, freedom: Freedom) -> (TaskSet, Option<Assignm
 /// The change of one plan after which the set has the least load, and that load.
 fn best_change(set: &TaskSet, plans: &[Vec<Cost>], chunk_sizes: &[u64]) -> Option<(f64, TaskSet)> {
     let changes = plans.iter().enumerate().flat_map(|(k, plans)| plans.iter().map(move |p| (k, p)));
-    let others = changes.filter(|(k, cost)| set.tasks[*k].cost != **cost);
+    let fit = changes.filter(|(_, cost)| cost.bytes <= set.memory_bytes);
+    let others = fit.filter(|(k, cost)| set.tasks[*k].cost != **cost);
     let changed = others.map(|(k, cost)| {
         let mut set = set.clone();
         set.tasks[k].cost = cost.clone();
