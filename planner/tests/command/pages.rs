@@ -43,6 +43,50 @@ fn the_page_on_task_sets_judges() {
     );
 }
 
+/// Keys that stand in backticks in an error: those that a table may have.
+fn keys(text: &str) -> Vec<String> {
+    let error = eyelet_tasks::set::file::parse("page.toml".as_ref(), text, &mut |_, _| {
+        Err("no task has a file".to_owned())
+    });
+    let error = error.unwrap_err().to_string();
+    let (_, expected) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+    expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Every key that a set may have stands on the page, with its default where that is more than one value.
+#[test]
+fn the_page_on_task_sets_has_every_key() {
+    const PAGE: &str = include_str!("../../../docs/real-time.md");
+    let section = PAGE.split("\n## ").find(|section| section.starts_with("A set\n")).unwrap();
+    let head = "memory = \"1MB\"\n[storage]\nread = \"1MB/s\"\n";
+    let of_file = keys("zzz = 1\n");
+    let of_storage = keys("memory = \"1MB\"\n[storage]\nzzz = 1\n");
+    let of_task = keys(&format!("{head}[[task]]\nzzz = 1\n"));
+    for (table, keys) in [("", of_file), ("[storage]", of_storage), ("[[task]]", of_task)] {
+        assert!(keys.len() > 3 && section.contains(table), "{keys:?}");
+        for key in keys {
+            let named = [format!("\n{key} = "), format!("\n# {key} = "), format!("`{key}")];
+            let named = named.iter().any(|text| section.contains(text));
+            let of_table = section.contains(&format!("\n[{key}]"))
+                || section.contains(&format!("\n[[{key}]]"));
+            assert!(named || of_table, "the key {key} of {table:?} is not on the page");
+        }
+    }
+    let task = "[[task]]\nname = \"a\"\nperiod = \"1s\"\ncompute = \"1ms\"\nbytes = \"1kB\"\n";
+    let declared = eyelet_tasks::set::file::parse(
+        "page.toml".as_ref(),
+        &format!("{head}{task}"),
+        &mut |_, _| Err("no task has a file".to_owned()),
+    );
+    let words = |bytes: u64| match bytes >> 20 {
+        0 => format!("{}KiB", bytes >> 10),
+        mib => format!("{mib}MiB"),
+    };
+    let sizes: Vec<String> = declared.unwrap().chunk_sizes.into_iter().map(words).collect();
+    let sizes = sizes.join(", ");
+    assert!(section.contains(&sizes), "the page lacks the chunk sizes of the default: {sizes}");
+}
+
 /// The command of a page that begins so, without what runs it.
 fn of_page(page: &'static str, start: &str) -> Vec<&'static str> {
     let line = page.lines().find(|line| line.starts_with(start)).expect("the page has it");

@@ -133,7 +133,18 @@ fn sets_and_measurements_are_pinned_as_well() {
     let folder = packed();
     board(folder.path(), TWO);
     networks(folder.path(), "320KiB", "20ms");
-    let serve = ["serve", "--io", "buffered", "--alone", "1", "--pin", "mine.toml", "--json"];
+    let serve = [
+        "serve",
+        "--io",
+        "buffered",
+        "--alone",
+        "1",
+        "--rehearsal",
+        "0s",
+        "--pin",
+        "mine.toml",
+        "--json",
+    ];
     let serve = [&serve[..], &["set.toml", "--anyway", "--jobs", "3"]].concat();
     let report = eyelet_in(folder.path(), &serve).json();
     assert_pinned(&report, json!([1]), Value::Null);

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Serves by reads that every file system has. What the test says of a busy machine does not matter.
+const QUICK: [&str; 7] = ["serve", "--io", "buffered", "--alone", "1", "--rehearsal", "0s"];
+
 fn serve(folder: &Path, args: &[&str]) -> Done {
-    eyelet_in(folder, &[&["serve", "--io", "buffered", "--alone", "1"], args].concat())
+    eyelet_in(folder, &[&QUICK, args].concat())
 }
 
 /// A folder with a set of three networks that share the memory, of which each has a job every 20 ms.
@@ -101,8 +103,8 @@ fn a_folder_is_served_with_the_digests_of_its_packs() {
 fn faults_hit_their_task_only() {
     let folder = shared();
     let with = |fault: &str| {
-        let run = ["set.toml", "--anyway", "--duration", "400ms", "--inject", fault, "--json"];
-        serve(folder.path(), &run).json()
+        let run = ["set.toml", "--anyway", "--duration", "400ms", "--margin", "1.5", "--inject"];
+        serve(folder.path(), &[&run[..], &[fault, "--json"]].concat()).json()
     };
     let report = with("io=given 1:every:2");
     let task = |report: &Value, k: usize, key: &str| report["tasks"][k][key].as_u64().unwrap();
@@ -112,7 +114,10 @@ fn faults_hit_their_task_only() {
     assert!(error.contains("system error 5"), "{error}");
     assert_eq!(report["outputs_as_alone"], true);
     let report = with("overload=planned here:50x");
-    assert_eq!(task(&report, 0, "compute_overruns"), task(&report, 0, "jobs"), "{report:#}");
+    let overruns = &report["tasks"][0]["overruns"]["jobs"];
+    assert_eq!(overruns["count"], report["tasks"][0]["jobs"], "{report:#}");
+    assert!(overruns["worst_factor"].as_f64() > Some(10.0), "{report:#}");
+    assert_eq!(report["costs_held"], false);
     let report = with("late=given 2:15ms");
     let least = |k: usize| report["tasks"][k]["response_ms"]["min"].as_f64().unwrap();
     assert!(least(2) >= 15.0, "{report:#}");
@@ -128,7 +133,11 @@ fn a_set_that_cannot_be_served_says_why_and_leaves_nothing() {
         fs::write(folder.path().join("set.toml"), text.replace(from, to)).unwrap();
         serve(folder.path(), &[&["set.toml", "--trace", "set.json"], args].concat())
     };
-    with("20ms", "2us", &[]).fails(&["set.toml: the set is not schedulable", "--anyway"]);
+    let refused = with("20ms", "2us", &[]);
+    assert_eq!(refused.code, Some(1));
+    for part in ["set.toml: the set is not schedulable", "--anyway"] {
+        assert!(refused.err.contains(part), "{}", refused.err);
+    }
     let asked = ["set.toml: memory: 900 GiB", "are asked for, and this machine has", "give less"];
     with("320KiB", "900GiB", &["--anyway"]).fails(&asked);
     with("digits.pack", "none.pack", &[]).fails(&["set.toml:13: pack: none.pack: cannot read"]);
@@ -154,6 +163,58 @@ fn a_set_that_cannot_be_served_says_why_and_leaves_nothing() {
     serve(folder.path(), &["set.toml", "--networks", "2"]).misused(&["--rates"]);
     serve(folder.path(), &["none"]).fails(&["cannot read none"]);
     assert_eq!(names(folder.path()), before);
+}
+
+/// The rehearsal measures what the run then counts, and it ends by itself.
+#[test]
+fn a_set_is_rehearsed_before_it_is_judged() {
+    let folder = shared();
+    let run = ["serve", "set.toml", "--io", "buffered", "--alone", "1", "--anyway", "--json"];
+    let run = [&run[..], &["--jobs", "30", "--rehearsal", "1000s"]].concat();
+    let report = eyelet_in(folder.path(), &run).json();
+    let plans = report["costs"]["plans"].as_array().unwrap();
+    let rehearsed = || plans.iter().filter(|plan| plan["rehearsed"] == true);
+    assert!(rehearsed().count() > 0, "{report:#}");
+    for plan in rehearsed() {
+        let ns = |part: &str, key: &str| plan[part][key].as_u64().unwrap();
+        assert!(ns("job", "samples") >= 1000, "{report:#}");
+        assert!(ns("job", "counted_ns") > ns("job", "worst_ns"), "{report:#}");
+        assert!(ns("step", "samples") >= 1000, "{report:#}");
+    }
+    let chunk = &report["costs"]["chunks"][0];
+    assert_eq!(chunk["chunk_bytes"], 4096);
+    assert!(chunk["read"]["samples"].as_u64() > Some(0), "{report:#}");
+    assert!(report["costs"]["rule"].as_str().unwrap().contains("ln n of n samples"), "{report:#}");
+    let tasks = report["tasks"].as_array().unwrap();
+    for (task, plan) in tasks.iter().flat_map(|task| rehearsed().map(move |plan| (task, plan))) {
+        if task["budget_bytes"] == plan["budget_bytes"] {
+            let counted = plan["counted_job_ns"].as_f64().unwrap() / 1e6;
+            assert!((task["counted_ms"].as_f64().unwrap() - counted).abs() < 1e-3, "{report:#}");
+        }
+    }
+    let text = serve(folder.path(), &["set.toml", "--anyway", "--jobs", "5"]).text();
+    assert!(text.contains("costs        ") && text.contains("counted      median + "), "{text}");
+}
+
+/// A set that is refused says what it was judged by, as text and as an object.
+#[test]
+fn a_refused_set_prints_what_was_measured() {
+    let folder = shared();
+    networks(folder.path(), "320KiB", "2us");
+    let done = serve(folder.path(), &["set.toml"]);
+    assert_eq!(done.code, Some(1));
+    for part in ["counted      median + ", "digits.pack, ", "a chunk of 4 KiB", "alone"] {
+        assert!(done.out.contains(part), "{part}: {}", done.out);
+    }
+    assert!(done.err.contains("set.toml: the set is not schedulable; "), "{}", done.err);
+    assert!(done.err.contains("is late even alone: a job takes "), "{}", done.err);
+    let done = serve(folder.path(), &["set.toml", "--json"]);
+    let object: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((done.code, &object["admitted"]), (Some(1), &false.into()), "{object:#}");
+    assert!(done.err.contains(object["error"].as_str().unwrap()), "{}", done.err);
+    let plan = &object["costs"]["plans"][0];
+    assert!(plan["job"]["worst_ns"].as_u64() > Some(0), "{object:#}");
+    assert!(object["costs"]["chunks"][0]["read"]["counted_ns"].as_u64() > Some(0), "{object:#}");
 }
 
 /// With a right to real-time priorities a set runs as without one; otherwise the error says what is missing.
@@ -193,9 +254,11 @@ fn requests_at_random_are_served_for_numbers_of_networks() {
 #[test]
 fn a_signal_ends_the_run_with_its_report() {
     let folder = shared();
-    let run = ["serve", "set.toml", "--io", "buffered", "--alone", "1", "--anyway", "--json"];
     let mut child = command();
-    child.args(run).args(["--duration", "1000s"]).current_dir(folder.path());
+    child
+        .args(QUICK)
+        .args(["set.toml", "--anyway", "--json", "--duration", "1000s"])
+        .current_dir(folder.path());
     let child = child.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     // Until the command catches the signal: SIGINT is the second.

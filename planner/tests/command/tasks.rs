@@ -66,6 +66,60 @@ fn a_set_that_does_not_fit_names_the_cheapest_change() {
     assert!(report["changes"].as_array().unwrap().len() > 1, "{report}");
 }
 
+/// The runtime runs 64 tasks, and so many are simulated. More are judged only where that is asked for.
+#[test]
+fn more_tasks_than_can_be_run_are_refused_with_their_number() {
+    let folder = packed();
+    let many = |task: &str| {
+        let set = "memory = \"80MB\"\nchunks = [\"1MiB\"]\n[storage]\nread = \"1GB/s\"\n";
+        let task = format!("[[task]]\nname = \"a\"\nperiod = \"10s\"\ninstances = 65\n{task}\n");
+        fs::write(folder.path().join("set.toml"), set.to_owned() + &task).unwrap();
+    };
+    many("compute = \"1ms\"\nbytes = \"1MB\"");
+    let schedule =
+        |more: &[&str]| eyelet_in(folder.path(), &[&["schedule", "set.toml"], more].concat());
+    let done = schedule(&[]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.out.starts_with("not schedulable: the test admits its 65 tasks"), "{}", done.out);
+    assert!(done.err.contains("64 at most can be simulated and run"), "{}", done.err);
+    let report: Value = serde_json::from_str(&schedule(&["--json"]).out).unwrap();
+    assert_eq!((&report["schedulable"], &report["simulated"]), (&false.into(), &Value::Null));
+    let text = schedule(&["--jobs", "0"]).text();
+    assert!(text.starts_with("schedulable: ") && text.contains("\nnot simulated"), "{text}");
+    many("pack = \"digits.pack\"");
+    let too_many = ["set.toml: it has 65 tasks, and 64 can be run at most"];
+    schedule(&["-o", "out", "--jobs", "0"]).fails(&too_many);
+    schedule(&["-o", "set.pack"]).fails(&too_many);
+    eyelet_in(folder.path(), &["serve", "set.toml"]).fails(&too_many);
+    assert_eq!(names(folder.path()), ["digits.onnx", "digits.pack", "set.toml"]);
+}
+
+/// RT-Swap's test applies where deadlines are periods.
+#[test]
+fn the_published_test_refuses_or_does_not_apply() {
+    let folder = folder();
+    let judge = |period: &str, more: &str| {
+        cameras(folder.path(), period);
+        let file = folder.path().join("set.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, text.replace("compute = ", &format!("{more}compute = "))).unwrap();
+        let done = eyelet_in(folder.path(), &["schedule", "set.toml", "--jobs", "1", "--json"]);
+        let report: Value = serde_json::from_str(&done.out).unwrap();
+        report["published_test"].clone()
+    };
+    assert_eq!(judge("400ms", ""), true);
+    assert_eq!(judge("50ms", ""), false);
+    assert_eq!(judge("400ms", "deadline = \"399ms\"\n"), Value::Null);
+}
+
+#[test]
+fn a_time_that_is_too_long_says_so_with_its_key() {
+    let folder = folder();
+    cameras(folder.path(), "9999999999s");
+    let parts = ["set.toml:7: period: `9999999999s` is too long: the longest time is 1000000 s"];
+    eyelet_in(folder.path(), &["schedule", "set.toml"]).fails(&parts);
+}
+
 #[test]
 fn errors_say_where() {
     let folder = folder();
@@ -248,6 +302,51 @@ fn what_is_in_a_folder_already_is_replaced_only_if_a_schedule_wrote_it() {
     fs::write(out.join("set.toml"), text.clone() + "more = 1\n").unwrap();
     schedule().text();
     assert_eq!(fs::read_to_string(out.join("set.toml")).unwrap(), text);
+}
+
+/// An earlier schedule's packs are replaced, and no others.
+#[test]
+fn a_pack_that_no_earlier_schedule_wrote_is_not_replaced() {
+    let folder = packed();
+    networks(folder.path(), "320KiB", "1s");
+    let schedule =
+        || eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "100"]);
+    schedule().text();
+    let out = folder.path().join("out");
+    let mine = out.join("mine.pack");
+    fs::copy(folder.path().join("digits.pack"), &mine).unwrap();
+    let before = fs::read(&mine).unwrap();
+    let set = folder.path().join("set.toml");
+    let text = fs::read_to_string(&set).unwrap();
+    fs::write(&set, text.replace("planned here", "mine")).unwrap();
+    schedule().fails(&["out/mine.pack would be replaced", "no earlier schedule", "another folder"]);
+    assert_eq!(fs::read(&mine).unwrap(), before);
+    fs::remove_file(&mine).unwrap();
+    schedule().text();
+    schedule().text();
+}
+
+#[test]
+fn a_file_that_is_no_set_is_not_replaced() {
+    let folder = packed();
+    networks(folder.path(), "320KiB", "1s");
+    let to = folder.path().join("mine.pack");
+    let schedule =
+        || eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "mine.pack", "--jobs", "100"]);
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    for (bytes, what) in [
+        (read("digits.pack"), "a network's pack"),
+        (read("digits.onnx"), "a model"),
+        (b"mine".to_vec(), "another file"),
+        (Vec::new(), "an empty file"),
+    ] {
+        fs::write(&to, &bytes).unwrap();
+        schedule().fails(&[&format!("-o mine.pack: it is {what}, and no set"), "another name"]);
+        assert_eq!(fs::read(&to).unwrap(), bytes);
+    }
+    fs::remove_file(&to).unwrap();
+    schedule().text();
+    schedule().text();
 }
 
 /// What a device does with it, too: the table is read, and each network opened in its part of the file.

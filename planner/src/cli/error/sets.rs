@@ -58,6 +58,11 @@ pub enum SetsError {
          of them room: decide again with `eyelet schedule -o`", path.display(), decided[0], decided[1], found[0], found[1]
     )]
     OtherChunks { path: PathBuf, task: String, decided: [u32; 2], found: [u32; 2] },
+    #[error(
+        "{}: its chunks may need {needed} mappings of memory, and the kernel gives a process {most}: raise that by `sysctl \
+         vm.max_map_count={}`, or give larger chunks", path.display(), needed.next_multiple_of(1024)
+    )]
+    Mappings { path: PathBuf, needed: u64, most: u64 },
     #[error("{}: {source}", path.display())]
     Open { path: PathBuf, source: ChunkedError },
     #[error(

@@ -1,12 +1,14 @@
 //! Runs a decided set for some time: opens its networks in one arena, and releases jobs by the clock.
 
 use super::arrivals::{Arrival, Arrivals, Kind};
-use super::host::{ChunkTimes, Jobs, Shown, Tally};
+use super::host::{Jobs, Shown, Tally};
 use super::inject::Faults;
 use super::live;
 use super::machine::{Disturbance, Memory, Meter, Ticks};
 use super::measure::{How, Measured, Solo};
+use super::samples::Samples;
 use super::threads::with_threads;
+use super::watch::{Overruns, Times, Watch};
 use crate::cli::Error;
 use crate::cli::error::SetsError;
 use crate::cli::output::Output;
@@ -18,6 +20,7 @@ use eyelet::storage::{Faulty, MAX_DEPTH, Part, ReadQueue, Storage, StorageError}
 use eyelet::tasks::{ReleaseError, Task};
 use eyelet_planner::source::Source;
 use eyelet_tasks::set::decided::Decided;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,6 +38,8 @@ pub struct Wanted<'a> {
     pub duration_ns: u64,
     /// No job is released after so many have ended.
     pub jobs: Option<u64>,
+    /// Keeps times of jobs, steps and chunks, and ends when there are so many of each task's jobs, and of chunks.
+    pub samples: Option<u64>,
     pub faults: Vec<Faults>,
     /// Records what happens.
     pub trace: bool,
@@ -52,6 +57,8 @@ pub struct Outcome {
     pub disturbance: Disturbance,
     /// The longest time that a chunk took to come.
     pub worst_chunk_ns: u64,
+    /// Times of chunks.
+    pub chunks: Samples,
     /// It was ended by a signal.
     pub stopped: bool,
     pub events: Vec<(u64, SetEvent)>,
@@ -67,6 +74,10 @@ pub struct TaskOutcome {
     pub different: u64,
     pub first_error: Option<String>,
     pub counts: Counts,
+    /// What took longer than the test counts.
+    pub overruns: Overruns,
+    /// Where they are kept.
+    pub times: Times,
 }
 
 /// A pack that is read, with faults or without.
@@ -115,6 +126,12 @@ pub fn execute(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     })?
 }
 
+/// As [`execute`], without anything on the terminal.
+pub fn unshown(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
+    let shown: Vec<Shown> = wanted.decided.set.tasks.iter().map(|_| Shown::default()).collect();
+    wanted.how.first.run(|| opened(wanted, &shown))?
+}
+
 /// Opens a set's networks in one arena, and runs them.
 fn opened(wanted: &Wanted<'_>, shown: &[Shown]) -> Result<Outcome, Error> {
     let Wanted { decided, measured, how, .. } = wanted;
@@ -159,7 +176,7 @@ fn opened(wanted: &Wanted<'_>, shown: &[Shown]) -> Result<Outcome, Error> {
         TaskSet::new(decided.assignment.policy, members, pool).map_err(SetsError::Refused)?;
     let open_ns = start.elapsed().as_nanos() as u64;
     let outcome = with_threads(how.threads, how.cores.as_ref(), |device| {
-        run((wanted, shown), &solos, &mut set, device)
+        run((wanted, shown), &solos, (&tasks, &mut set), device)
     })?;
     let outcome = outcome?;
     let memory = meter.stop(memory_bytes, arena.bytes());
@@ -186,7 +203,7 @@ const ROOM: u64 = 1 << 20;
 fn run(
     (wanted, shown): (&Wanted<'_>, &[Shown]),
     solos: &[&Solo],
-    set: &mut TaskSet<'_, '_, Disk<'_>, MOST_TASKS>,
+    (scheduled, set): (&[Task], &mut TaskSet<'_, '_, Disk<'_>, MOST_TASKS>),
     device: &dyn Device,
 ) -> Result<Outcome, Error> {
     let declared = &wanted.decided.set;
@@ -195,26 +212,31 @@ fn run(
         Tally::new(task.deadline_ns, jobs as usize)
     };
     let tallies: Vec<Tally> = declared.tasks.iter().map(tally).collect();
+    let start = Instant::now();
+    let clock = || start.elapsed().as_nanos() as u64;
     let mut host = Jobs {
         tallies: &tallies,
         shown,
         solos,
         overload: wanted.faults.iter().map(|faults| faults.overload).collect(),
         step: vec![0; tallies.len()],
-        chunks: ChunkTimes::default(),
+        watch: Watch::new(scheduled, wanted.samples.is_some()),
+        clock: &clock,
         events: wanted.trace.then(|| Vec::with_capacity(1 << 16)),
     };
-    let start = Instant::now();
-    let clock = || start.elapsed().as_nanos() as u64;
     let ticks = Ticks::now();
     set.run(device, &clock, &mut host, |running| {
-        Loop { wanted, tallies: &tallies, shown, clock: &clock }.go(running);
+        let reads = scheduled.iter().any(|task| task.weights() > 0);
+        let full = Cell::new(false);
+        Loop { wanted, tallies: &tallies, shown, clock: &clock, reads, full }.go(running);
     });
     let elapsed_ns = clock();
     let disturbance = Ticks::now().since(ticks);
     let events = host.events.take().unwrap_or_default();
-    let worst_chunk_ns = host.chunks.worst_ns;
-    let tasks = tallies.into_iter().enumerate().map(|(task, tally)| TaskOutcome {
+    let (worst_chunk_ns, chunks) = (host.watch.worst_chunk_ns, host.watch.chunks.clone());
+    let found = host.watch.found();
+    let tasks = tallies.into_iter().zip(found).enumerate();
+    let tasks = tasks.map(|(task, (tally, (overruns, times)))| TaskOutcome {
         responses_ns: tally.responses_ns.into_inner(),
         lost: tally.lost.get(),
         late: tally.late.get(),
@@ -222,6 +244,8 @@ fn run(
         different: tally.different.get(),
         first_error: tally.first_error.into_inner(),
         counts: set.counts(task),
+        overruns,
+        times,
     });
     Ok(Outcome {
         tasks: tasks.collect(),
@@ -230,6 +254,7 @@ fn run(
         memory: Memory::default(),
         disturbance,
         worst_chunk_ns,
+        chunks,
         stopped: wanted.stop.load(Ordering::Relaxed),
         events,
     })
@@ -241,6 +266,10 @@ struct Loop<'a> {
     tallies: &'a [Tally],
     shown: &'a [Shown],
     clock: &'a dyn Fn() -> u64,
+    /// Chunks are read.
+    reads: bool,
+    /// There are all samples that are wanted.
+    full: Cell<bool>,
 }
 
 /// Before a release the thread looks at the clock over and over, since to be woken takes about as long.
@@ -264,6 +293,7 @@ impl Loop<'_> {
         let end_ns = wanted.duration_ns;
         while !wanted.stop.load(Ordering::Relaxed) {
             let now_ns = clock();
+            self.look_for_samples(running);
             if !self.enough() {
                 while let Some(arrival) = arrivals.due(now_ns.min(end_ns.saturating_sub(1))) {
                     match waiting.len() < MOST_WAITING {
@@ -309,7 +339,17 @@ impl Loop<'_> {
     fn enough(&self) -> bool {
         let ended =
             || self.shown.iter().map(|shown| shown.jobs.load(Ordering::Relaxed)).sum::<u64>();
-        self.wanted.jobs.is_some_and(|jobs| ended() >= jobs)
+        self.full.get() || self.wanted.jobs.is_some_and(|jobs| ended() >= jobs)
+    }
+
+    /// Looks whether there are all samples that are wanted.
+    fn look_for_samples<const N: usize>(&self, running: &Running<'_, '_, N>) {
+        let Some(samples) = self.wanted.samples.filter(|_| !self.full.get()) else { return };
+        let chunks = || (0..self.shown.len()).map(|task| running.counts(task).chunks).sum::<u64>();
+        let jobs = self.shown.iter().map(|shown| shown.jobs.load(Ordering::Relaxed)).min();
+        if jobs.is_none_or(|jobs| jobs >= samples) && (!self.reads || chunks() >= samples) {
+            self.full.set(true);
+        }
     }
 
     fn idle(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The program's side of a set at work: inputs, outputs, and what is counted and recorded of each job.
 
 use super::measure::{Solo, crc_of, write_inputs};
+use super::watch::Watch;
 use eyelet::executor::Ports;
 use eyelet::set::{Host, JobError, SetEvent};
 use eyelet::tasks::Finished;
@@ -55,13 +56,6 @@ pub struct Shown {
     pub worst_ns: AtomicU64,
 }
 
-/// How long chunks took, until their end was seen.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChunkTimes {
-    began_ns: u64,
-    pub worst_ns: u64,
-}
-
 /// Events that are kept for a timeline, at most.
 const MOST_EVENTS: usize = 4 << 20;
 
@@ -73,7 +67,8 @@ pub struct Jobs<'a> {
     /// How many times as long each task's steps take, where that is injected, and the number of the next step.
     pub overload: Vec<Option<f64>>,
     pub step: Vec<usize>,
-    pub chunks: ChunkTimes,
+    pub watch: Watch,
+    pub clock: &'a dyn Fn() -> u64,
     pub events: Option<Vec<(u64, SetEvent)>>,
 }
 
@@ -83,7 +78,7 @@ impl Jobs<'_> {
         let at = self.step[task];
         self.step[task] += 1;
         let Some(factor) = self.overload[task] else { return };
-        let alone_ns = self.solos[task].steps_ns.get(at).copied().unwrap_or(0);
+        let alone_ns = self.solos[task].step_ns(at);
         let (start, ns) = (Instant::now(), (alone_ns as f64 * (factor - 1.0)) as u128);
         while start.elapsed().as_nanos() < ns {
             std::hint::spin_loop();
@@ -116,6 +111,7 @@ impl Host for Jobs<'_> {
             count(&tally.late);
             self.missed(job.task);
         }
+        self.watch.outputs((self.clock)());
     }
 
     fn failed(&mut self, task: usize, error: JobError) {
@@ -131,14 +127,10 @@ impl Host for Jobs<'_> {
     }
 
     fn event(&mut self, event: SetEvent, now_ns: u64) {
+        self.watch.event(event, now_ns);
         match event {
             SetEvent::Released { task } => self.step[task] = 0,
             SetEvent::StepBegins { task } => self.dawdle(task),
-            SetEvent::ChunkBegins { .. } => self.chunks.began_ns = now_ns,
-            SetEvent::ChunkEnds { .. } | SetEvent::ChunkFails { .. } => {
-                let took_ns = now_ns.saturating_sub(self.chunks.began_ns);
-                self.chunks.worst_ns = took_ns.max(self.chunks.worst_ns);
-            }
             _ => {}
         }
         if let Some(events) = self.events.as_mut().filter(|events| events.len() < MOST_EVENTS) {

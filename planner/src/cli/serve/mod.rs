@@ -1,21 +1,26 @@
 //! `eyelet serve`: runs a task set on this machine, by the clock.
 //!
-//! First every network runs alone, and some chunks are read. The test judges the set with the worst of these times. Then
-//! all networks are opened in one arena, and jobs are released when they arrive.
+//! First every network runs alone, and some chunks are read. With these times plans and volumes are chosen. The set is
+//! rehearsed, and the test judges it with the times of that. Then jobs are released when they arrive.
 
 mod arrivals;
+mod costs;
 mod execute;
 mod host;
 mod inject;
 mod live;
 mod machine;
+mod maps;
 mod measure;
 mod packs;
 mod prepare;
+mod rehearse;
 mod report;
+mod samples;
 mod sweep;
 mod threads;
 mod trace;
+mod watch;
 
 use super::Error;
 use super::calibrate::Calibration;
@@ -27,6 +32,7 @@ use super::pin::{Pin, Pinned};
 use super::schedule::read_set;
 use super::set_file::{self, is_set_file};
 use arrivals::Kind;
+use costs::Refused;
 use execute::{Outcome, Wanted, execute};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet_planner::cores::Cores;
@@ -37,8 +43,9 @@ use eyelet_tasks::set::units::duration_ns;
 use inject::{Faults, Inject};
 use measure::{How, Measured, Solo};
 use packs::Packs;
-use prepare::{Prepared, prepare};
+use prepare::{Prepared, Stage, prepare};
 use report::{Report, Run};
+use samples::Rule;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::path::PathBuf;
@@ -48,7 +55,10 @@ use std::sync::atomic::AtomicBool;
 /// Runs several networks in one memory on this machine, each job by its deadline, and prints response times, misses and
 /// memory.
 ///
-/// Every network is measured alone first, and the test judges the set with the worst times, times a margin. A set that it
+/// Every network is measured alone first, to choose plans and volumes. Then the set is rehearsed: it runs with jobs that
+/// come closer, until every network has had 1000 jobs and 1000 chunks were read, or the time of --rehearsal is over. Of n
+/// samples, median + (worst - median) x ln 1e9 / ln n counts, at least worst x (1.25 + 1 / sqrt n): the tail of an
+/// exponential distribution, so that fewer samples give more room. The test judges the set with these times. A set that it
 /// refuses is not run. Inputs are pseudo-random, as `eyelet run` makes them. The outputs of every job are compared with
 /// those of the network alone.
 #[derive(Debug, clap::Args)]
@@ -76,9 +86,12 @@ pub struct Args {
     /// How weights are read: past the page cache, through it, or from a map of the whole pack.
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
-    /// What the worst measured times are multiplied with before the test.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.5, value_parser = factor)]
-    margin: f64,
+    /// What the worst measured times are multiplied with before the test [default: as said above].
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    margin: Option<f64>,
+    /// How long the set is rehearsed at most. With 0s it is not, and times of networks alone count.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration_ns)]
+    rehearsal: u64,
     /// Inferences of each network alone that are measured.
     #[arg(long, value_name = "N", default_value_t = 5,
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -135,7 +148,13 @@ fn rate(text: &str) -> Result<f64, String> {
 impl Args {
     fn how(&self, cores: Option<Cores>) -> How {
         let &Self { io, threads, first, margin, alone, .. } = self;
-        How { io, threads, cores, first, runs: alone, margin }
+        let rule = margin.map_or(Rule::Tail, Rule::Margin);
+        // What a rehearsal counts is no less than the worst alone.
+        let rough = match self.rehearsal == 0 && self.rates.is_empty() {
+            true => rule,
+            false => Rule::Margin(margin.unwrap_or(1.0)),
+        };
+        How { io, threads, cores, first, runs: alone, rule, rough }
     }
 
     fn kind(&self) -> Kind {
@@ -198,13 +217,26 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     let injected = |names: &[&str]| inject::faults(names, &args.inject);
     let packs = Packs::new(args.calibration, output);
-    let prepared = prepare((file, &text), decided, injected, &mut measured, packs)?;
+    let stage = Stage {
+        most_ns: args.rehearsal,
+        anyway: args.anyway,
+        seed: args.seed,
+        stop: &stop,
+        output,
+    };
+    let prepared = match prepare((file, &text), decided, injected, &mut measured, packs, &stage) {
+        Err(Error::Sets(error @ SetsError::NotSchedulable { .. })) => {
+            return refuse(error, &measured, output);
+        }
+        prepared => prepared?,
+    };
     let Prepared { decided, faults, refused, .. } = &prepared;
     inject::reads(decided, faults)
         .map_err(|reason| SetsError::Serve { path: file.clone(), reason })?;
     if let Some(change) = refused.as_ref().filter(|_| !args.anyway) {
         let change = format!("{change}, or run it all the same with --anyway");
-        return Err(SetsError::NotSchedulable { path: file.clone(), change }.into());
+        let error = SetsError::NotSchedulable { path: file.clone(), change };
+        return refuse(error, &measured, output);
     }
     let outcome = execute(&args.wanted(&prepared, &measured, faults.clone(), &stop, output))?;
     let traced = match &args.trace {
@@ -220,12 +252,20 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         io: args.io.name(),
         arrivals: if args.poisson { report::POISSON } else { report::PERIODIC },
         seed: args.seed,
+        costs: measured.costs(),
     };
     let solos: Vec<&Solo> =
         decided.packs.iter().filter_map(|planned| measured.solo(planned)).collect();
     // The jobs are done, whatever became of their timeline.
     output.report(&Report::new(&run, &solos, outcome))?;
     traced
+}
+
+/// Reports what was measured of a set that is refused.
+fn refuse(error: SetsError, measured: &Measured, output: Output) -> Result<(), Error> {
+    let (admitted, costs) = (false, measured.costs());
+    output.report(&Refused { admitted, error: error.to_string(), costs })?;
+    Err(error.into())
 }
 
 impl Args {
@@ -245,6 +285,7 @@ impl Args {
             seed: self.seed,
             duration_ns: self.duration,
             jobs: self.jobs,
+            samples: None,
             faults,
             trace: self.trace.is_some(),
             stop,

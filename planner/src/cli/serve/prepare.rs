@@ -3,11 +3,14 @@
 use super::execute::MOST_TASKS;
 use super::inject::Faults;
 use super::machine::available_bytes;
+use super::maps;
 use super::measure::{Measured, unmeasured};
 use super::packs::Packs;
+use super::rehearse::rehearse;
 use crate::cli::Error;
 use crate::cli::decided::verify;
 use crate::cli::error::SetsError;
+use crate::cli::output::Output;
 use crate::cli::schedule::{Report, Simulation, for_device};
 use eyelet::tasks::Policy;
 use eyelet_planner::size;
@@ -18,6 +21,7 @@ use eyelet_tasks::set::file::{Declared, Source, parse};
 use eyelet_tasks::set::units::human_ns;
 use eyelet_tasks::volumes::search::Freedom;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// A set that can be run.
 pub struct Prepared {
@@ -32,6 +36,31 @@ pub struct Prepared {
 /// Names of a set's tasks to what goes wrong with each.
 type Injected<'a> = &'a dyn Fn(&[&str]) -> Result<Vec<Faults>, String>;
 
+/// How a set is rehearsed.
+pub struct Stage<'a> {
+    /// For so long, at most. 0: it is not.
+    pub most_ns: u64,
+    /// Even if the test refuses it.
+    pub anyway: bool,
+    pub seed: u64,
+    pub stop: &'a AtomicBool,
+    pub output: Output,
+}
+
+impl Stage<'_> {
+    /// Rehearses a set, and counts what was found.
+    fn rehearse(&self, decided: &mut Decided, measured: &mut Measured) -> Result<(), Error> {
+        let run = (self.seed, self.stop, self.output);
+        let found = rehearse(decided, measured, self.most_ns, run)?;
+        measured.learn(decided, &found);
+        count(decided, measured)
+    }
+
+    fn admits(&self, refused: bool) -> bool {
+        self.most_ns > 0 && (self.anyway || !refused)
+    }
+}
+
 /// Measures a set's networks and judges it: one in which everything is decided, or else what a file declares.
 pub fn prepare(
     (file, text): (&Path, &str),
@@ -39,11 +68,28 @@ pub fn prepare(
     injected: impl Fn(&[&str]) -> Result<Vec<Faults>, String>,
     measured: &mut Measured,
     packs: Packs,
+    stage: &Stage<'_>,
 ) -> Result<Prepared, Error> {
     match decided {
-        Some(decided) => of_decided(file, decided, &injected, measured, packs),
-        None => of_declared(file, text, &injected, measured, packs),
+        Some(decided) => of_decided(file, decided, &injected, measured, packs, stage),
+        None => of_declared(file, text, &injected, measured, packs, stage),
     }
+}
+
+/// Has a set the costs that were measured.
+fn count(decided: &mut Decided, measured: &Measured) -> Result<(), Error> {
+    for (task, planned) in decided.set.tasks.iter_mut().zip(&decided.packs) {
+        let unknown =
+            || Error::Internal(format!("{} was not measured", planned.pack.name().display()));
+        task.cost = measured.solo(planned).ok_or_else(unknown)?.cost.clone();
+    }
+    decided.set.storage = measured.counted_storage(decided.assignment.chunk_bytes);
+    if decided.assignment.policy == Policy::Classes {
+        // There a chunk's end is seen when the step ends that another job computes meanwhile.
+        let steps = decided.set.tasks.iter().map(|task| task.cost.step_ns);
+        decided.set.storage.read.per_chunk_ns += steps.max().unwrap_or(0);
+    }
+    Ok(())
 }
 
 /// Refuses a memory that this machine does not have. All of it is taken at once, so that a larger one would end other
@@ -90,27 +136,22 @@ fn of_decided(
     injected: Injected<'_>,
     measured: &mut Measured,
     packs: Packs,
+    stage: &Stage<'_>,
 ) -> Result<Prepared, Error> {
     has_memory(file, &decided.set)?;
     let faults = faults(file, &decided.set, injected)?;
     verify(&decided)?;
-    for (task, planned) in decided.set.tasks.iter_mut().zip(&decided.packs) {
-        let found = measured.pack(&planned.pack, Some(planned.budget), u64::MAX)?;
-        let cost =
-            found.first().ok_or_else(|| Error::Internal("no plan was measured".to_owned()))?;
-        task.cost = cost.clone();
+    maps::check(file, &decided)?;
+    for planned in &decided.packs {
+        measured.pack(&planned.pack, Some(planned.budget), u64::MAX)?;
     }
-    let chunk_bytes = decided.assignment.chunk_bytes;
-    decided.set.storage = measured.storage(&[chunk_bytes])?;
-    if decided.assignment.policy == Policy::Classes {
-        // There a chunk's end is seen when the step ends that another job computes meanwhile.
-        let steps = decided.set.tasks.iter().map(|task| task.cost.step_ns);
-        decided.set.storage.read.per_chunk_ns += steps.max().unwrap_or(0);
+    measured.storage(&[decided.assignment.chunk_bytes])?;
+    count(&mut decided, measured)?;
+    let admitted = |decided: &Decided| decided.assignment.verdict(&decided.set).kept();
+    if stage.admits(!admitted(&decided)) {
+        stage.rehearse(&mut decided, measured)?;
     }
-    let refused = match decided.assignment.verdict(&decided.set).kept() {
-        true => None,
-        false => Some(change(&decided)),
-    };
+    let refused = if admitted(&decided) { None } else { Some(change(&decided)) };
     Ok(Prepared { decided, faults, refused, _packs: packs })
 }
 
@@ -185,14 +226,51 @@ fn of_declared(
     injected: Injected<'_>,
     measured: &mut Measured,
     mut packs: Packs,
+    stage: &Stage<'_>,
 ) -> Result<Prepared, Error> {
     let first = declared(file, text)?;
     let faults = faults(file, &first.set, injected)?;
-    let declared = costs((file, text), &first, measured, &mut packs)?;
+    let mut declared = costs((file, text), &first, measured, &mut packs)?;
     let of_tasks = packs_of(file, &declared, &mut packs)?;
-    let (decided, refused) = decide(file, &declared, &of_tasks, measured)?;
+    let (mut decided, mut refused) = decide(file, &declared, &of_tasks, measured)?;
+    for round in 1..=ROUNDS {
+        maps::check(file, &decided)?;
+        if !stage.admits(refused.is_some()) {
+            break;
+        }
+        stage.rehearse(&mut decided, measured)?;
+        if decided.assignment.verdict(&decided.set).kept() {
+            refused = None;
+            break;
+        }
+        // Other plans or volumes may do.
+        for ((task, plans), pack) in
+            declared.set.tasks.iter_mut().zip(&mut declared.plans).zip(&of_tasks)
+        {
+            *plans = measured.plans(pack);
+            task.cost = plans.first().cloned().unwrap_or_else(|| task.cost.clone());
+        }
+        declared.set.storage = measured.counted_storage(declared.set.storage.chunk_bytes);
+        let costs_of = decided.clone();
+        (decided, refused) = decide(file, &declared, &of_tasks, measured)?;
+        if refused.is_some() {
+            break;
+        }
+        if round == ROUNDS {
+            // What was measured last is refused, and its successor was never measured.
+            (decided, refused) = (
+                costs_of,
+                Some(format!(
+                    "{ROUNDS} choices of plans and volumes took longer in their rehearsals than the test admits"
+                )),
+            );
+        }
+    }
     Ok(Prepared { decided, faults, refused, _packs: packs })
 }
+
+/// Choices of plans and volumes that are rehearsed.
+const ROUNDS: u32 = 3;
 
 /// The pack of each task.
 pub fn packs_of(file: &Path, declared: &Declared, packs: &mut Packs) -> Result<Vec<Pack>, Error> {

@@ -1,8 +1,10 @@
 //! What `serve` reports.
 
+use super::costs::Costs;
 use super::execute::{Outcome, TaskOutcome};
 use super::machine::{Disturbance, Memory};
 use super::measure::Solo;
+use super::watch::{Exceeded, Overruns};
 use crate::cli::bench::statistics::percentile;
 use crate::cli::output::milliseconds;
 use crate::cli::pin::listed;
@@ -52,6 +54,10 @@ pub struct Report {
     pub missed: u64,
     /// Whether every job's outputs were those of its network alone.
     pub outputs_as_alone: bool,
+    /// Whether nothing took longer than the test counts. Otherwise it promises nothing.
+    pub costs_held: bool,
+    pub exceeded: Exceeded,
+    pub costs: Costs,
     pub tasks: Vec<TaskReport>,
 }
 
@@ -75,10 +81,8 @@ pub struct TaskReport {
     pub first_error: Option<String>,
     pub swapped_chunks: u32,
     pub chunks_per_job: f64,
-    /// Jobs and steps that took longer than the test counts, and chunks.
-    pub compute_overruns: u64,
-    pub step_overruns: u64,
-    pub chunk_overruns: u64,
+    /// Jobs, steps and chunks that took longer than the test counts.
+    pub overruns: Overruns,
     /// Of the network alone: median, and what the test counts.
     pub alone_ms: f64,
     pub counted_ms: f64,
@@ -116,6 +120,7 @@ pub struct Run<'a> {
     pub io: &'static str,
     pub arrivals: &'static str,
     pub seed: u64,
+    pub costs: Costs,
 }
 
 impl Report {
@@ -130,6 +135,8 @@ impl Report {
             TaskReport::new((decided, k), solos[k], bound_ns, task)
         };
         let tasks: Vec<TaskReport> = tasks.into_iter().enumerate().map(task).collect();
+        let exceeded = tasks.iter().map(|task| task.overruns.all());
+        let exceeded = exceeded.reduce(Exceeded::and).unwrap_or_default();
         Self {
             admitted: run.admitted,
             threads: run.threads,
@@ -151,6 +158,9 @@ impl Report {
             jobs: tasks.iter().map(|task| task.jobs).sum(),
             missed: tasks.iter().map(|task| task.missed).sum(),
             outputs_as_alone: tasks.iter().all(|task| task.different == 0),
+            costs_held: exceeded.count == 0,
+            exceeded,
+            costs: run.costs.clone(),
             tasks,
         }
     }
@@ -164,8 +174,9 @@ impl TaskReport {
         outcome: TaskOutcome,
     ) -> Self {
         let task = &decided.set.tasks[k];
-        let TaskOutcome { mut responses_ns, lost, late, failed, different, first_error, counts } =
+        let TaskOutcome { mut responses_ns, lost, late, failed, different, first_error, .. } =
             outcome;
+        let (counts, overruns) = (outcome.counts, outcome.overruns);
         let jobs = responses_ns.len() as u64;
         let begun = (jobs + failed).max(1);
         Self {
@@ -182,9 +193,7 @@ impl TaskReport {
             first_error,
             swapped_chunks: decided.assignment.chunks[k],
             chunks_per_job: (counts.chunks as f64 / begun as f64 * 100.0).round() / 100.0,
-            compute_overruns: counts.compute_overruns,
-            step_overruns: counts.step_overruns,
-            chunk_overruns: counts.chunk_overruns,
+            overruns,
             alone_ms: solo.latency_ms.median,
             counted_ms: milliseconds(task.cost.compute_ns),
             output_digest: solo.digest.to_string(),
@@ -218,6 +227,7 @@ impl fmt::Display for Report {
             "machine      {steal_percent:.1} % of its time stolen, {idle_percent:.1} % idle; other programs kept this one \
              waiting for {waited_ms:.1} ms"
         )?;
+        self.write_costs(f)?;
         let as_alone = if self.outputs_as_alone { "yes" } else { "no" };
         writeln!(f, "outputs      as alone: {as_alone}\n")?;
         write!(f, "{}", self.table())?;
@@ -252,7 +262,7 @@ impl Report {
                 0 => "–".to_owned(),
                 _ => format!("{value:.2}"),
             };
-            let overruns = task.compute_overruns + task.step_overruns + task.chunk_overruns;
+            let overruns = task.overruns.all().count;
             table.row([
                 task.name.clone(),
                 task.jobs.to_string(),
@@ -291,6 +301,33 @@ impl Report {
         )
     }
 
+    /// Whether what was counted held, and how it was counted.
+    fn write_costs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |of: fn(&Overruns) -> Exceeded| -> u64 {
+            self.tasks.iter().map(|task| of(&task.overruns).count).sum()
+        };
+        let Exceeded { worst_ms, worst_factor, .. } = self.exceeded;
+        match self.costs_held {
+            true => writeln!(f, "costs        held: nothing took longer than the test counts")?,
+            false => writeln!(
+                f,
+                "costs        the promise did not apply: {} jobs, {} steps and {} chunks took longer than the test counts, \
+                 the worst by {} ({worst_factor:.2} times as long)",
+                sum(|overruns| overruns.jobs),
+                sum(|overruns| overruns.steps),
+                sum(|overruns| overruns.chunks),
+                human_ns((worst_ms * 1e6) as u64)
+            )?,
+        }
+        let (fewest, most) = self.costs.samples().unwrap_or_default();
+        writeln!(
+            f,
+            "counted      {}; {fewest} to {most} jobs of each network, {} chunks",
+            self.costs.rule,
+            self.costs.chunk_samples()
+        )
+    }
+
     /// What went wrong with a task's jobs, if anything did.
     fn write_faults(&self, f: &mut fmt::Formatter<'_>, task: &TaskReport) -> fmt::Result {
         let TaskReport { name, late, lost, failed, different, first_error, .. } = task;
@@ -322,6 +359,8 @@ mod tests {
         assert_eq!(Response::of(&mut []), Response::default());
     }
 
+    const ONE: Exceeded = Exceeded { count: 1, worst_ms: 1.25, worst_factor: 2.5 };
+
     fn task(name: &str, jobs: u64) -> TaskReport {
         let mut ns = vec![1_234_567_000; jobs as usize];
         TaskReport {
@@ -338,9 +377,7 @@ mod tests {
             first_error: None,
             swapped_chunks: 4,
             chunks_per_job: 12.5,
-            compute_overruns: 1,
-            step_overruns: 1,
-            chunk_overruns: 1,
+            overruns: Overruns { jobs: ONE, steps: ONE, chunks: ONE },
             alone_ms: 1.0,
             counted_ms: 1.0,
             output_digest: String::new(),
@@ -371,8 +408,14 @@ mod tests {
             jobs: 100_000,
             missed: 0,
             outputs_as_alone: true,
+            costs_held: false,
+            exceeded: ONE,
+            costs: Costs::default(),
             tasks: vec![task("a camera at the front", 1000), task("idle", 0)],
         };
+        let said = "costs        the promise did not apply: 2 jobs, 2 steps and 2 chunks took longer than the test \
+                    counts, the worst by 1.25 ms (2.50 times as long)\n";
+        assert!(report.to_string().contains(said), "{report}");
         let fitted = |columns: usize| {
             let mut text = String::new();
             report.table().fit(columns, &mut text).unwrap();

@@ -5,6 +5,7 @@ use super::arrivals::Kind;
 use super::execute::{Outcome, Wanted, execute};
 use super::inject::Faults;
 use super::machine::{Disturbance, Memory};
+use super::maps;
 use super::measure::Measured;
 use super::packs::Packs;
 use super::prepare::{costs, decide, declared, packs_of};
@@ -69,6 +70,7 @@ pub fn run(
         for &rate in &args.rates {
             let (declared, of_tasks) = repeated(&declared, &of_tasks, count, rate);
             let (decided, _) = decide(file, &declared, &of_tasks, &measured)?;
+            maps::check(file, &decided)?;
             points.push(point(args, &decided, &measured, rate, stop, output)?);
             if stop.load(Ordering::Relaxed) {
                 break 'all;
@@ -112,6 +114,7 @@ fn point(
         seed: args.seed,
         duration_ns: args.duration,
         jobs: None,
+        samples: None,
         faults: vec![Faults::default(); tasks.len()],
         trace: false,
         stop,
