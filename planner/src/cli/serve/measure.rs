@@ -3,7 +3,7 @@
 use super::super::error::SetsError;
 use super::costs::{ChunkCost, Costs, PlanCost};
 use super::rehearse::Rehearsed;
-use super::samples::{Rule, Samples, Timed};
+use super::samples::{Interruption, Rule, Samples, Timed};
 use super::threads::with_threads;
 use super::watch::Times;
 use crate::cli::Error;
@@ -71,18 +71,13 @@ impl Solo {
     }
 
     /// Counts these times.
-    fn count(&mut self, times: &Times, rule: Rule) {
-        self.job = rule.timed(&times.jobs);
-        self.step = longest(times, rule);
+    fn count(&mut self, times: &Times, all: Interruption, rule: Rule) {
+        self.job = rule.timed(&times.jobs, all);
+        let steps = times.steps.iter().map(|step| rule.timed(step, all));
+        self.step = steps.reduce(Timed::longer).unwrap_or_default();
         (self.cost.compute_ns, self.cost.step_ns) = (self.job.counted_ns, self.step.counted_ns);
         self.cost.step_ns = self.cost.step_ns.min(self.cost.compute_ns);
     }
-}
-
-/// The step that counts most.
-fn longest(times: &Times, rule: Rule) -> Timed {
-    let steps = times.steps.iter().map(|step| rule.timed(step));
-    steps.reduce(Timed::longer).unwrap_or_default()
 }
 
 /// Chunks of one size that were read.
@@ -158,7 +153,7 @@ impl Measured {
             let read = |pack: &&Pack| self.how.first.run(|| self.how.read(pack, bytes))?;
             let times = packs.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
             let alone = Samples::of(times.into_iter().flatten());
-            let timed = self.how.rough.timed(&alone);
+            let timed = self.how.rough.timed(&alone, Interruption::default());
             let rough_ns = timed.counted_ns;
             self.reads.push(Read { bytes, timed, rehearsed: false, alone, rough_ns });
         }
@@ -184,13 +179,14 @@ impl Measured {
     /// as those that it had.
     pub fn learn(&mut self, decided: &Decided, found: &Rehearsed) {
         let rule = self.how.rule;
+        let all = Interruption::of(found.times.iter().flat_map(|times| &times.steps));
         for (planned, times) in decided.packs.iter().zip(&found.times) {
             let Some(solo) = self.solos.iter_mut().find(|solo| solo.planned == *planned) else {
                 continue;
             };
             let before = (solo.job, solo.step, solo.rehearsed);
             let alone = solo.alone.clone();
-            solo.count(if times.jobs.count > 0 { times } else { &alone }, rule);
+            solo.count(if times.jobs.count > 0 { times } else { &alone }, all, rule);
             // Another instance may have had longer ones.
             if before.2 {
                 (solo.job, solo.step) = (solo.job.longer(before.0), solo.step.longer(before.1));
@@ -210,14 +206,14 @@ impl Measured {
                 other.cost.step_ns = step_ns.min(other.cost.compute_ns);
             }
         }
-        self.learn_chunks(decided.assignment.chunk_bytes, &found.chunks);
+        self.learn_chunks(decided.assignment.chunk_bytes, &found.chunks, all);
     }
 
-    fn learn_chunks(&mut self, bytes: u64, chunks: &Samples) {
+    fn learn_chunks(&mut self, bytes: u64, chunks: &Samples, all: Interruption) {
         let rule = self.how.rule;
         let mut more: f64 = 1.0;
         for read in self.reads.iter_mut().filter(|read| read.bytes == bytes) {
-            let found = rule.timed(if chunks.count > 0 { chunks } else { &read.alone });
+            let found = rule.timed(if chunks.count > 0 { chunks } else { &read.alone }, all);
             read.timed = if read.rehearsed { read.timed.longer(found) } else { found };
             read.rehearsed = true;
             more = more.max(read.timed.counted_ns as f64 / read.rough_ns.max(1) as f64);
@@ -349,7 +345,7 @@ impl How {
             digest,
             crc,
         };
-        solo.count(&times, self.rough);
+        solo.count(&times, Interruption::of(&times.steps), self.rough);
         solo.rough_ns = [solo.cost.compute_ns, solo.cost.step_ns];
         Ok(solo)
     }
@@ -477,7 +473,7 @@ mod tests {
             digest: Digest::default(),
             crc: 0,
         };
-        solo.count(&times, Rule::Margin(1.0));
+        solo.count(&times, Interruption::default(), Rule::Margin(1.0));
         solo
     }
 
@@ -491,7 +487,7 @@ mod tests {
         measured.solos = vec![solo("a", 8, 1000), solo("a", 4, 3000), solo("b", 8, 1000)];
         let read = |bytes, ns| Read {
             bytes,
-            timed: rough.timed(&Samples::of([ns])),
+            timed: rough.timed(&Samples::of([ns]), Interruption::default()),
             rehearsed: false,
             alone: Samples::of([ns]),
             rough_ns: ns,

@@ -57,9 +57,9 @@ use std::sync::atomic::AtomicBool;
 ///
 /// Every network is measured alone first, to choose plans and volumes. Then the set is rehearsed: it runs with jobs that
 /// come closer, until every network has had 1000 jobs and 1000 chunks were read, or the time of --rehearsal is over. Of n
-/// samples, median + (worst - median) x ln 1e9 / ln n counts, at least worst x (1.25 + 1 / sqrt n): the tail of an
-/// exponential distribution, so that fewer samples give more room. The test judges the set with these times. A set that it
-/// refuses is not run. Inputs are pseudo-random, as `eyelet run` makes them. The outputs of every job are compared with
+/// samples of a step, a job or a chunk counts median + d x ln 1e9 / ln n, at least worst x (1.25 + 1 / sqrt n). d is
+/// worst - median, or the largest such distance of all steps of the set, with their n, if that makes more. So fewer samples
+/// give more room. The test judges the set with these times. A set that it refuses is not run. Inputs are pseudo-random, as `eyelet run` makes them. The outputs of every job are compared with
 /// those of the network alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]

@@ -39,12 +39,31 @@ impl Samples {
     }
 }
 
+/// By how much steps were longer than their medians, at worst, of all steps of all networks: what interrupts a network
+/// interrupts any of its steps, and any other network's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interruption {
+    pub worst_ns: u64,
+    /// Of so many steps.
+    pub count: u64,
+}
+
+impl Interruption {
+    /// Of steps of one or several networks.
+    pub fn of<'a>(steps: impl IntoIterator<Item = &'a Samples>) -> Self {
+        steps.into_iter().fold(Self::default(), |all, step| Self {
+            worst_ns: all.worst_ns.max(step.worst_ns.saturating_sub(step.median_ns())),
+            count: all.count + step.count,
+        })
+    }
+}
+
 /// How the time that the test counts follows from samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// The worst, times this.
     Margin(f64),
-    /// An exponential tail through median and worst.
+    /// The median, and an exponential tail of the longest distance from it.
     Tail,
 }
 
@@ -53,25 +72,29 @@ const ONE_IN: f64 = 1e9;
 /// What the tail gives is at least so many times the worst, and more with few samples.
 const LEAST: f64 = 1.25;
 
+/// A distance that was the longest of so many, as far as one in [`ONE_IN`] reaches.
+fn tail(worst_ns: u64, count: u64) -> f64 {
+    worst_ns as f64 * ONE_IN.ln() / (count.max(2) as f64).ln()
+}
+
 impl Rule {
     /// The time to count.
-    pub fn counted_ns(self, samples: &Samples) -> u64 {
-        let worst = samples.worst_ns as f64;
+    pub fn counted_ns(self, samples: &Samples, all: Interruption) -> u64 {
+        let (worst, median) = (samples.worst_ns as f64, samples.median_ns());
         let ns = match self {
             Self::Margin(factor) => worst * factor,
             Self::Tail => {
-                let median = samples.median_ns() as f64;
-                let count = samples.count.max(1) as f64;
-                let tail = ONE_IN.ln() / count.max(2.0).ln();
-                (median + (worst - median) * tail).max(worst * (LEAST + count.sqrt().recip()))
+                let own = tail(samples.worst_ns.saturating_sub(median), samples.count);
+                let least = worst * (LEAST + (samples.count.max(1) as f64).sqrt().recip());
+                (median as f64 + own.max(tail(all.worst_ns, all.count))).max(least)
             }
         };
         ns.ceil() as u64 + 1
     }
 
-    pub fn timed(self, samples: &Samples) -> Timed {
+    pub fn timed(self, samples: &Samples, all: Interruption) -> Timed {
         let &Samples { count, worst_ns, .. } = samples;
-        let (median_ns, counted_ns) = (samples.median_ns(), self.counted_ns(samples));
+        let (median_ns, counted_ns) = (samples.median_ns(), self.counted_ns(samples, all));
         Timed { samples: count, median_ns, worst_ns, counted_ns }
     }
 }
@@ -82,7 +105,8 @@ impl fmt::Display for Rule {
             Self::Margin(factor) => write!(f, "{factor} times the worst of all samples"),
             Self::Tail => write!(
                 f,
-                "median + (worst - median) x ln {ONE_IN:e} / ln n of n samples, at least worst x ({LEAST} + 1 / sqrt n)"
+                "median + d x ln {ONE_IN:e} / ln n, at least worst x ({LEAST} + 1 / sqrt n), of n samples; d is worst - median, \
+                 or the largest of all steps"
             ),
         }
     }
@@ -121,20 +145,31 @@ mod tests {
         let of = |count: u64, worst: u64| {
             Samples::of((0..count).map(|n| if n == 0 { worst } else { 1000 }))
         };
-        let tail = |count, worst| Rule::Tail.counted_ns(&of(count, worst));
+        let none = Interruption::default();
+        let tail = |count, worst| Rule::Tail.counted_ns(&of(count, worst), none);
         // ln 1e9 is three times ln 1000.
         assert_eq!(tail(1000, 2000), 1000 + 3 * 1000 + 1);
         assert!(tail(100, 2000) > tail(1000, 2000) && tail(100_000, 2000) < tail(1000, 2000));
         // Without a spread there is still some room.
         assert_eq!(tail(10_000, 1000), 1261);
         assert_eq!(tail(1, 2000), 4501);
-        assert_eq!(Rule::Margin(1.5).counted_ns(&of(10, 2000)), 3001);
-        assert_eq!(Rule::Tail.counted_ns(&Samples::default()), 1);
+        assert_eq!(Rule::Margin(1.5).counted_ns(&of(10, 2000), none), 3001);
+        assert_eq!(Rule::Tail.counted_ns(&Samples::default(), none), 1);
+    }
+
+    #[test]
+    fn what_interrupts_one_step_may_interrupt_any() {
+        let steps =
+            [Samples::of(vec![1000; 500]), Samples::of([vec![10; 499], vec![5010]].concat())];
+        let all = Interruption::of(&steps);
+        assert_eq!(all, Interruption { worst_ns: 5000, count: 1000 });
+        assert_eq!(Rule::Tail.counted_ns(&steps[0], all), 1000 + 3 * 5000 + 1);
+        assert_eq!(Rule::Margin(2.0).counted_ns(&steps[0], all), 2001);
     }
 
     #[test]
     fn the_median_is_that_of_the_first_samples() {
-        let timed = Rule::Margin(2.0).timed(&Samples::of(1..=101));
+        let timed = Rule::Margin(2.0).timed(&Samples::of(1..=101), Interruption::default());
         assert_eq!((timed.samples, timed.median_ns, timed.worst_ns), (101, 51, 101));
         assert_eq!(timed.longer(Timed { counted_ns: 500, ..timed }).counted_ns, 500);
         let many = Samples::of(0..100_000);
