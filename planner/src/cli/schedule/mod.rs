@@ -4,6 +4,7 @@ mod costs;
 mod folder;
 mod plans;
 mod report;
+mod simulation;
 mod swappable;
 
 use super::Error;
@@ -22,7 +23,8 @@ use eyelet_tasks::volumes::search::Freedom;
 use folder::Set;
 pub use folder::for_device;
 use plans::Plans;
-pub use report::{Report, Simulation};
+pub use report::Report;
+pub use simulation::Simulation;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 pub use swappable::swappable;

@@ -1,17 +1,15 @@
 //! What `schedule` prints and draws.
 
 use super::folder::Written;
+use super::simulation::{Simulation, simulated};
 use crate::cli::output::milliseconds;
 use crate::cli::table::Table;
-use eyelet::tasks::SetError;
 use eyelet_tasks::analysis::Verdict;
 use eyelet_tasks::draw;
 use eyelet_tasks::schedule::{Schedule, needed_bytes, stay_bytes};
 use eyelet_tasks::set::decided::order;
 use eyelet_tasks::set::units::{human_bytes, human_ns};
-use eyelet_tasks::simulate::{
-    Arrivals, MOST_TASKS, Miss, Mode, Options, Outcome, Times, simulate,
-};
+use eyelet_tasks::simulate::Miss;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -115,69 +113,6 @@ struct FirstMiss {
     known_ms: f64,
 }
 
-/// What a simulation of an admitted set found.
-#[derive(Debug)]
-pub enum Simulation {
-    /// It was not asked for, or the set is refused.
-    None,
-    Ran(Outcome),
-    /// The simulator does not hold the set's tasks.
-    TooMany,
-    /// The scheduler refuses what the test admits.
-    Refused(SetError),
-}
-
-impl Simulation {
-    /// Simulates an admitted set for so many jobs: all tasks at once, all times at their worst.
-    pub fn of(schedule: &Schedule, jobs: u64) -> Self {
-        match simulated(schedule, jobs, false) {
-            _ if jobs == 0 => Self::None,
-            None => Self::None,
-            Some(_) if schedule.set.tasks.len() > MOST_TASKS => Self::TooMany,
-            Some(Ok(outcome)) => Self::Ran(outcome),
-            Some(Err(error)) => Self::Refused(error),
-        }
-    }
-
-    fn outcome(&self) -> Option<&Outcome> {
-        match self {
-            Self::Ran(outcome) => Some(outcome),
-            _ => None,
-        }
-    }
-
-    /// Why an admitted set is not schedulable after all.
-    pub fn wrong(&self, schedule: &Schedule) -> Option<String> {
-        match self {
-            Self::None => None,
-            Self::Ran(outcome) => missed(schedule, outcome),
-            Self::TooMany => Some(format!(
-                "the test admits its {} tasks, and {MOST_TASKS} at most can be simulated and run: take some out, or let \
-                 the test judge alone with --jobs 0",
-                schedule.set.tasks.len()
-            )),
-            Self::Refused(error) => Some(format!(
-                "the test admits the set, and its scheduler refuses it: {error}; this is a fault of the test: please \
-                 report it with the set"
-            )),
-        }
-    }
-}
-
-/// What an outcome with misses says of the test.
-fn missed(schedule: &Schedule, outcome: &Outcome) -> Option<String> {
-    let Miss { task, deadline_ns, at_ns } = outcome.first_miss?;
-    Some(format!(
-        "the test admits the set, and its simulation missed {} deadlines in {} jobs: {} was first, due at {} and not done \
-         at {}; this is a fault of the test: please report it with the set",
-        outcome.misses,
-        outcome.jobs,
-        schedule.set.tasks[task].name,
-        human_ns(deadline_ns),
-        human_ns(at_ns)
-    ))
-}
-
 impl Report {
     pub fn new(schedule: &Schedule, simulation: &Simulation) -> Self {
         let set = &schedule.set;
@@ -277,23 +212,6 @@ fn verdict(verdict: Option<Verdict>) -> String {
     }
 }
 
-/// Simulates an admitted set: all tasks at once, all times at their worst.
-fn simulated(schedule: &Schedule, jobs: u64, trace: bool) -> Option<Result<Outcome, SetError>> {
-    let assignment = schedule.assignment.as_ref().filter(|_| schedule.admitted())?;
-    let tasks = assignment.tasks(&schedule.set);
-    let options = Options {
-        policy: assignment.policy,
-        arrivals: Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] },
-        mode: Mode::BetweenSteps,
-        times: Times::Share(1.0),
-        jobs,
-        until_miss: false,
-        trace,
-        seed: 0,
-    };
-    Some(simulate(&tasks, assignment.pool(&schedule.set)?, &options))
-}
-
 /// Jobs that are drawn.
 const DRAWN: u64 = 60;
 
@@ -382,9 +300,11 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eyelet::tasks::SetError;
     use eyelet_tasks::generate::harder;
     use eyelet_tasks::schedule::schedule;
     use eyelet_tasks::set::file::Declared;
+    use eyelet_tasks::simulate::Outcome;
     use eyelet_tasks::volumes::search::Freedom;
 
     fn judged(load: f64) -> Schedule {

@@ -5,7 +5,8 @@ use super::host::{Jobs, Shown, Tally};
 use super::inject::Faults;
 use super::live;
 use super::machine::{Disturbance, Memory, Meter, Ticks};
-use super::measure::{How, Measured, Solo};
+use super::measure::How;
+use super::measured::{Measured, Solo};
 use super::samples::Samples;
 use super::threads::with_threads;
 use super::watch::{Overruns, Times, Watch};
@@ -214,6 +215,7 @@ fn run(
     let tallies: Vec<Tally> = declared.tasks.iter().map(tally).collect();
     let start = Instant::now();
     let clock = || start.elapsed().as_nanos() as u64;
+    let sampled = Cell::new(0);
     let mut host = Jobs {
         tallies: &tallies,
         shown,
@@ -221,14 +223,15 @@ fn run(
         overload: wanted.faults.iter().map(|faults| faults.overload).collect(),
         step: vec![0; tallies.len()],
         watch: Watch::new(scheduled, wanted.samples.is_some()),
+        chunks: &sampled,
         clock: &clock,
         events: wanted.trace.then(|| Vec::with_capacity(1 << 16)),
     };
     let ticks = Ticks::now();
     set.run(device, &clock, &mut host, |running| {
         let reads = scheduled.iter().any(|task| task.weights() > 0);
-        let full = Cell::new(false);
-        Loop { wanted, tallies: &tallies, shown, clock: &clock, reads, full }.go(running);
+        let (full, chunks) = (Cell::new(false), &sampled);
+        Loop { wanted, tallies: &tallies, shown, clock: &clock, reads, chunks, full }.go(running);
     });
     let elapsed_ns = clock();
     let disturbance = Ticks::now().since(ticks);
@@ -268,6 +271,8 @@ struct Loop<'a> {
     clock: &'a dyn Fn() -> u64,
     /// Chunks are read.
     reads: bool,
+    /// Times of chunks that there are.
+    chunks: &'a Cell<u64>,
     /// There are all samples that are wanted.
     full: Cell<bool>,
 }
@@ -293,7 +298,7 @@ impl Loop<'_> {
         let end_ns = wanted.duration_ns;
         while !wanted.stop.load(Ordering::Relaxed) {
             let now_ns = clock();
-            self.look_for_samples(running);
+            self.look_for_samples();
             if !self.enough() {
                 while let Some(arrival) = arrivals.due(now_ns.min(end_ns.saturating_sub(1))) {
                     match waiting.len() < MOST_WAITING {
@@ -343,11 +348,11 @@ impl Loop<'_> {
     }
 
     /// Looks whether there are all samples that are wanted.
-    fn look_for_samples<const N: usize>(&self, running: &Running<'_, '_, N>) {
+    fn look_for_samples(&self) {
         let Some(samples) = self.wanted.samples.filter(|_| !self.full.get()) else { return };
-        let chunks = || (0..self.shown.len()).map(|task| running.counts(task).chunks).sum::<u64>();
         let jobs = self.shown.iter().map(|shown| shown.jobs.load(Ordering::Relaxed)).min();
-        if jobs.is_none_or(|jobs| jobs >= samples) && (!self.reads || chunks() >= samples) {
+        if jobs.is_none_or(|jobs| jobs >= samples) && (!self.reads || self.chunks.get() >= samples)
+        {
             self.full.set(true);
         }
     }

@@ -1,6 +1,7 @@
 //! The program's side of a set at work: inputs, outputs, and what is counted and recorded of each job.
 
-use super::measure::{Solo, crc_of, write_inputs};
+use super::measure::{crc_of, write_inputs};
+use super::measured::Solo;
 use super::watch::Watch;
 use eyelet::executor::Ports;
 use eyelet::set::{Host, JobError, SetEvent};
@@ -68,6 +69,8 @@ pub struct Jobs<'a> {
     pub overload: Vec<Option<f64>>,
     pub step: Vec<usize>,
     pub watch: Watch,
+    /// Times of chunks that there are.
+    pub chunks: &'a Cell<u64>,
     pub clock: &'a dyn Fn() -> u64,
     pub events: Option<Vec<(u64, SetEvent)>>,
 }
@@ -128,6 +131,7 @@ impl Host for Jobs<'_> {
 
     fn event(&mut self, event: SetEvent, now_ns: u64) {
         self.watch.event(event, now_ns);
+        self.chunks.set(self.watch.chunks.count);
         match event {
             SetEvent::Released { task } => self.step[task] = 0,
             SetEvent::StepBegins { task } => self.dawdle(task),

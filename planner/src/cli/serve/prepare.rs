@@ -4,7 +4,8 @@ use super::execute::MOST_TASKS;
 use super::inject::Faults;
 use super::machine::available_bytes;
 use super::maps;
-use super::measure::{Measured, unmeasured};
+use super::measure::unmeasured;
+use super::measured::Measured;
 use super::packs::Packs;
 use super::rehearse::rehearse;
 use crate::cli::Error;
@@ -21,7 +22,7 @@ use eyelet_tasks::set::file::{Declared, Source, parse};
 use eyelet_tasks::set::units::human_ns;
 use eyelet_tasks::volumes::search::Freedom;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A set that can be run.
 pub struct Prepared {
@@ -52,6 +53,10 @@ impl Stage<'_> {
     fn rehearse(&self, decided: &mut Decided, measured: &mut Measured) -> Result<(), Error> {
         let run = (self.seed, self.stop, self.output);
         let found = rehearse(decided, measured, self.most_ns, run)?;
+        if self.stop.load(Ordering::Relaxed) {
+            // Half a rehearsal says nothing, and the run ends before it begins.
+            return Ok(());
+        }
         measured.learn(decided, &found);
         count(decided, measured)
     }
@@ -83,7 +88,7 @@ fn count(decided: &mut Decided, measured: &Measured) -> Result<(), Error> {
             || Error::Internal(format!("{} was not measured", planned.pack.name().display()));
         task.cost = measured.solo(planned).ok_or_else(unknown)?.cost.clone();
     }
-    decided.set.storage = measured.counted_storage(decided.assignment.chunk_bytes);
+    decided.set.storage = measured.storage_for(decided.assignment.chunk_bytes);
     if decided.assignment.policy == Policy::Classes {
         // There a chunk's end is seen when the step ends that another job computes meanwhile.
         let steps = decided.set.tasks.iter().map(|task| task.cost.step_ns);
@@ -251,19 +256,17 @@ fn of_declared(
             task.cost = plans.first().cloned().unwrap_or_else(|| task.cost.clone());
         }
         declared.set.storage = measured.counted_storage(declared.set.storage.chunk_bytes);
-        let costs_of = decided.clone();
-        (decided, refused) = decide(file, &declared, &of_tasks, measured)?;
-        if refused.is_some() {
-            break;
-        }
-        if round == ROUNDS {
-            // What was measured last is refused, and its successor was never measured.
-            (decided, refused) = (
-                costs_of,
-                Some(format!(
+        match decide(file, &declared, &of_tasks, measured)? {
+            (next, None) if round < ROUNDS => (decided, refused) = (next, None),
+            (_, None) => {
+                refused = Some(format!(
                     "{ROUNDS} choices of plans and volumes took longer in their rehearsals than the test admits"
-                )),
-            );
+                ));
+            }
+            (_, change) => {
+                refused = change;
+                break;
+            }
         }
     }
     Ok(Prepared { decided, faults, refused, _packs: packs })

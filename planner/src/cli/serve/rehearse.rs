@@ -6,7 +6,7 @@
 use super::arrivals::Kind;
 use super::execute::{Wanted, unshown};
 use super::inject::Faults;
-use super::measure::Measured;
+use super::measured::Measured;
 use super::samples::Samples;
 use super::watch::Times;
 use crate::cli::Error;

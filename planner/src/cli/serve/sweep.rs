@@ -6,7 +6,7 @@ use super::execute::{Outcome, Wanted, execute};
 use super::inject::Faults;
 use super::machine::{Disturbance, Memory};
 use super::maps;
-use super::measure::Measured;
+use super::measured::Measured;
 use super::packs::Packs;
 use super::prepare::{costs, decide, declared, packs_of};
 use super::report::Response;
