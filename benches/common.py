@@ -44,7 +44,9 @@ def call(command, seconds=600, **options):
         raise Failed(str(error).splitlines()[0]) from error
     if done.returncode != 0:
         lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
-        raise Failed(f"status {done.returncode}: {lines[-1][:300]}")
+        failed = Failed(f"status {done.returncode}: {lines[-1][:300]}")
+        failed.out = done.stdout
+        raise failed
     return done.stdout
 
 

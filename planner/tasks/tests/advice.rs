@@ -4,9 +4,9 @@ use eyelet_tasks::generate::toml::to_toml;
 use eyelet_tasks::generate::uniform::{Shape, draw};
 use eyelet_tasks::generate::{harder, random};
 use eyelet_tasks::schedule::{Schedule, schedule};
-use eyelet_tasks::set::file::{Declared, parse};
+use eyelet_tasks::set::file::{Declared, Source, parse};
 use eyelet_tasks::set::units::{bytes, time_ns};
-use eyelet_tasks::set::{Swappable, TaskSet};
+use eyelet_tasks::set::{Cost, Swappable, TaskSet};
 use eyelet_tasks::volumes::search::Freedom;
 use std::path::Path;
 
@@ -114,6 +114,64 @@ fn changes_are_admitted_as_they_are_printed() {
         }
     }
     assert!(refused > 5 && changes > 30, "{refused} refused, {changes} changes");
+}
+
+/// A set whose tasks have packs, as a text.
+fn with_packs(set: &TaskSet) -> String {
+    let mut text = format!(
+        "memory = \"{}B\"\nchunks = [\"256KiB\"]\n[storage]\nread = \"300MB/s\"\n",
+        set.memory_bytes
+    );
+    for task in &set.tasks {
+        text += &format!(
+            "[[task]]\nname = \"{}\"\nperiod = \"{}ns\"\ndeadline = \"{}ns\"\njitter = \"{}ns\"\npack = \"{}\"\n",
+            task.name, task.period_ns, task.deadline_ns, task.jitter_ns, task.name
+        );
+    }
+    text
+}
+
+/// Each network has three plans, of which the smaller ones stream. More memory lets larger plans be chosen.
+#[test]
+fn changes_of_sets_with_several_plans_are_admitted_as_they_are_printed() {
+    let (mut refused, mut changes) = (0, 0);
+    for index in 0..30 {
+        let mut set = drawn(index);
+        let all: u64 = set.tasks.iter().map(|task| task.cost.bytes).sum();
+        set.memory_bytes = all / 5;
+        let costs = set.clone();
+        let judged = |set: &TaskSet| {
+            let mut plans = |source: &Source, _: Option<&str>| {
+                let Source::Pack(path) = source else { panic!("{source:?}") };
+                let name = path.to_str().unwrap();
+                let cost = &costs.tasks.iter().find(|task| task.name == name).unwrap().cost;
+                let smaller = |part: u64| Cost {
+                    bytes: cost.bytes / part,
+                    compute_ns: cost.compute_ns + cost.compute_ns * part / 8,
+                    weights: Swappable::default(),
+                    room: Swappable::of(cost.bytes / part / 2),
+                    streams: true,
+                    ..cost.clone()
+                };
+                Ok(vec![smaller(8), cost.clone(), smaller(3)])
+            };
+            let declared = parse(Path::new("set.toml"), &with_packs(set), &mut plans).unwrap();
+            schedule(&declared, Freedom::Levels)
+        };
+        let found = judged(&set);
+        if found.admitted() {
+            continue;
+        }
+        refused += 1;
+        for change in &found.changes {
+            let words = change.sentence(&found.set);
+            for other in followed(&set, &words) {
+                changes += 1;
+                assert!(judged(&other).admitted(), "{words}: {}", with_packs(&set));
+            }
+        }
+    }
+    assert!(refused > 3 && changes > 10, "{refused} refused, {changes} changes");
 }
 
 /// Three tasks with so much computing each, of which any two fit.

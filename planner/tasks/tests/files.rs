@@ -122,6 +122,11 @@ fn errors_name_line_key_and_reason() {
             "chunks = []",
             "set.toml:2: chunks: the list has 0 sizes, and at least 1 is needed: give one such as 4MiB",
         ),
+        (
+            "chunks = [\"1MB\"]",
+            "chunks = [\"2GB\", \"1GB\"]",
+            "set.toml:2: chunks: a chunk of 1 GB is more than the memory, 100 MB",
+        ),
         ("memory = \"100MB\"", "memory = 100", "set.toml:1: memory: invalid type"),
     ];
     for (from, to, expected) in cases {

@@ -149,7 +149,15 @@ pub fn parse(file: &Path, text: &str, costs: &mut Costs<'_>) -> Result<Declared,
         }
         Some(sizes) => {
             let sizes = sizes.get_ref().iter();
-            sizes.map(|size| reader.positive(size, bytes)).collect::<Result<_, _>>()?
+            let read = sizes.clone().map(|size| reader.positive(size, bytes));
+            let read = read.collect::<Result<Vec<_>, _>>()?;
+            if let Some((at, &chunk)) = sizes.zip(&read).min_by_key(|(_, bytes)| **bytes)
+                && chunk > memory_bytes
+            {
+                let reason = Reason::ChunkBeyondMemory { chunk, memory: memory_bytes };
+                return Err(reader.at(at, reason));
+            }
+            read
         }
     };
     let storage =
