@@ -206,6 +206,20 @@ pub fn named(file: &Path, text: &str) -> Result<Named, SetError> {
 /// Chunk sizes that are tried where the file names none.
 const DEFAULT_CHUNKS: [u64; 6] = [4 << 20, 1 << 20, 16 << 20, 256 << 10, 64 << 20, 64 << 10];
 
+/// What is wrong with a text, with the range of a whole number in words.
+fn plain(message: &str) -> String {
+    let number = message
+        .split('`')
+        .nth(1)
+        .filter(|_| message.contains("integer `") && message.ends_with("expected u64"));
+    match number {
+        Some(number) => {
+            format!("{number} is out of range: give a whole number from 0 to {}", u32::MAX)
+        }
+        None => message.to_owned(),
+    }
+}
+
 /// The file, for errors that say where.
 pub(super) struct Reader<'a> {
     pub(super) file: &'a Path,
@@ -217,7 +231,7 @@ impl Reader<'_> {
     pub(super) fn whole<T: DeserializeOwned>(&self) -> Result<T, SetError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            self.error(at, Reason::Syntax(error.message().to_owned()))
+            self.error(at, Reason::Syntax(plain(error.message())))
         })
     }
 
