@@ -87,7 +87,7 @@ mod tests {
         check(Path::new("set.toml"), &decided(10, 20)).unwrap();
         let chunks = u64::from(u32::MAX / 2);
         let error = check(Path::new("set.toml"), &decided(chunks, chunks)).unwrap_err().to_string();
-        for part in ["set.toml: ", "2147483", "sysctl vm.max_map_count=", "larger chunks"] {
+        for part in ["set.toml: ", "21474", "sysctl vm.max_map_count=", "larger chunks"] {
             assert!(error.contains(part), "{part}: {error}");
         }
     }
