@@ -57,7 +57,7 @@ use std::sync::atomic::AtomicBool;
 /// Runs several networks in one memory on this machine, each job by its deadline, and prints response times, misses and
 /// memory.
 ///
-/// Every network is measured alone first, to choose plans and volumes. Then the set is rehearsed: it runs with jobs that
+/// Every network is measured alone first, to choose plans and volumes by medians. Then the set is rehearsed: it runs with jobs that
 /// come closer, until every network has had 1000 jobs and 1000 chunks were read, or the time of --rehearsal is over. Of n
 /// samples of a step, a job or a chunk counts median + d x ln 1e9 / ln n, at least worst x (1.25 + 1 / sqrt n). d is
 /// worst - median, or the largest such distance of all steps of the set, with their n, if that makes more. So fewer samples
@@ -147,14 +147,18 @@ fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
+/// What worst times alone are multiplied with for --rates, where the test does not decide.
+const RATES_MARGIN: f64 = 1.5;
+
 impl Args {
     fn how(&self, cores: Option<Cores>) -> How {
         let &Self { io, threads, first, margin, alone, .. } = self;
         let rule = margin.map_or(Rule::Tail, Rule::Margin);
-        // What a rehearsal counts is no less than the worst alone.
-        let rough = match self.rehearsal == 0 && self.rates.is_empty() {
-            true => rule,
-            false => Rule::Margin(margin.unwrap_or(1.0)),
+        let rough = match (self.rates.is_empty(), self.rehearsal) {
+            (false, _) => Rule::Margin(margin.unwrap_or(RATES_MARGIN)),
+            (true, 0) => rule,
+            // Whether that is too little is for the rehearsal to say.
+            (true, _) => Rule::Median,
         };
         How { io, threads, cores, first, runs: alone, rule, rough }
     }

@@ -319,13 +319,12 @@ impl Report {
                 human_ns((worst_ms * 1e6) as u64)
             )?,
         }
-        let (fewest, most) = self.costs.samples().unwrap_or_default();
-        writeln!(
-            f,
-            "counted      {}; {fewest} to {most} jobs of each network, {} chunks",
-            self.costs.rule,
-            self.costs.chunk_samples()
-        )
+        let jobs = match self.costs.samples().unwrap_or_default() {
+            (fewest, most) if fewest == most => most.to_string(),
+            (fewest, most) => format!("{fewest} to {most}"),
+        };
+        let (rule, chunks) = (&self.costs.rule, self.costs.chunk_samples());
+        writeln!(f, "counted      {rule}; {jobs} jobs of each network, {chunks} chunks")
     }
 
     /// What went wrong with a task's jobs, if anything did.

@@ -61,6 +61,8 @@ impl Interruption {
 /// How the time that the test counts follows from samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
+    /// The median: what a set is rehearsed with.
+    Median,
     /// The worst, times this.
     Margin(f64),
     /// The median, and an exponential tail of the longest distance from it.
@@ -82,6 +84,7 @@ impl Rule {
     pub fn counted_ns(self, samples: &Samples, all: Interruption) -> u64 {
         let (worst, median) = (samples.worst_ns as f64, samples.median_ns());
         let ns = match self {
+            Self::Median => median as f64,
             Self::Margin(factor) => worst * factor,
             Self::Tail => {
                 let own = tail(samples.worst_ns.saturating_sub(median), samples.count);
@@ -102,6 +105,7 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Median => write!(f, "the median of all samples, before any rehearsal"),
             Self::Margin(factor) => write!(f, "{factor} times the worst of all samples"),
             Self::Tail => write!(
                 f,
@@ -154,6 +158,7 @@ mod tests {
         assert_eq!(tail(10_000, 1000), 1261);
         assert_eq!(tail(1, 2000), 4501);
         assert_eq!(Rule::Margin(1.5).counted_ns(&of(10, 2000), none), 3001);
+        assert_eq!(Rule::Median.counted_ns(&of(10, 2000), none), 1001);
         assert_eq!(Rule::Tail.counted_ns(&Samples::default(), none), 1);
     }
 
