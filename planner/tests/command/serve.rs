@@ -185,12 +185,14 @@ fn a_set_is_rehearsed_before_it_is_judged() {
     assert_eq!(chunk["chunk_bytes"], 4096);
     assert!(chunk["read"]["samples"].as_u64() > Some(0), "{report:#}");
     assert!(report["costs"]["rule"].as_str().unwrap().contains("ln 1e9 / ln n"), "{report:#}");
-    let tasks = report["tasks"].as_array().unwrap();
-    for (task, plan) in tasks.iter().flat_map(|task| rehearsed().map(move |plan| (task, plan))) {
-        if task["budget_bytes"] == plan["budget_bytes"] {
-            let counted = plan["counted_job_ns"].as_f64().unwrap() / 1e6;
-            assert!((task["counted_ms"].as_f64().unwrap() - counted).abs() < 1e-3, "{report:#}");
-        }
+    // What the rehearsal found is what the run is judged by.
+    for task in report["tasks"].as_array().unwrap() {
+        let counted = task["counted_ms"].as_f64().unwrap();
+        let is_its = |plan: &Value| {
+            let ns = plan["counted_job_ns"].as_f64().unwrap();
+            plan["budget_bytes"] == task["budget_bytes"] && (counted - ns / 1e6).abs() < 1e-3
+        };
+        assert!(rehearsed().any(is_its), "{report:#}");
     }
     let text = serve(folder.path(), &["set.toml", "--anyway", "--jobs", "5"]).text();
     assert!(text.contains("costs        ") && text.contains("counted      median + "), "{text}");
