@@ -173,7 +173,7 @@ impl<'a> ChunkedInstance<'a> {
     }
 
     /// Whether chunks are read from this storage while steps compute.
-    pub(crate) fn reads_go_on(&self, storage: &mut impl Storage) -> bool {
+    pub(crate) fn reads_go_on(&self, storage: &mut impl crate::storage::Storage) -> bool {
         self.instance.shared.depth > 1 && storage.queue().is_some()
     }
 

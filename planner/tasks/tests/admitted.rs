@@ -148,16 +148,16 @@ fn classes_admit_more_than_one_engine_can_do() {
     let task = |period_ns, level, chunks, compute_ns| Task {
         level,
         chunks,
-        chunk_ns: 2,
+        chunk_ns: 3,
         step_ns: 1,
         ..Task::new(period_ns, compute_ns)
     };
-    // Two tasks swap for 8 of 12; a third one computes for 4 of 12 while they load.
-    let tasks = [task(12, 1, 2, 1), task(24, 1, 2, 1), task(24, 0, 0, 14)];
+    // Two tasks swap for 9 of 20; a third one computes for 12 of 20 while they load.
+    let tasks = [task(20, 1, 2, 1), task(40, 1, 2, 1), task(20, 0, 0, 12)];
     assert!(!demand_bound(&tasks).kept());
     assert!(classes(&tasks).kept());
     assert_never_misses(Policy::Classes, &tasks, 2);
-    let more = [tasks[0], tasks[1], Task { compute_ns: 22, ..tasks[2] }];
+    let more = [tasks[0], tasks[1], Task { compute_ns: 19, ..tasks[2] }];
     assert!(!classes(&more).kept());
     let arrivals = Arrivals::Periodic { offsets_ns: vec![0; 3] };
     let outcome =

@@ -191,11 +191,15 @@ mod tests {
     fn a_shared_level_blocks_by_a_whole_task() {
         let swapped =
             |period_ns, level| Task { chunks: 2, level, ..task(period_ns, period_ns, 8, 1) };
-        let one_level = [swapped(20, 0), swapped(100, 0)];
-        // Its own 10, a chunk, and the whole other: 10 + 1 + 10.
-        let fails = Verdict::Exceeded(Point { at_ns: 20, demand_ns: 10, blocking_ns: 11 });
-        assert_eq!(demand_bound(&one_level), fails);
-        assert_eq!(demand_bound(&[swapped(20, 1), swapped(100, 0)]), Verdict::Kept);
+        // Its own 10 and the whole other.
+        let fails = Verdict::Exceeded(Point { at_ns: 19, demand_ns: 10, blocking_ns: 10 });
+        assert_eq!(demand_bound(&[swapped(19, 0), swapped(100, 0)]), fails);
+        assert_eq!(demand_bound(&[swapped(20, 0), swapped(100, 0)]), Verdict::Kept);
+        assert_eq!(demand_bound(&[swapped(19, 1), swapped(100, 0)]), Verdict::Kept);
+        // A step of a third may come before it.
+        let three = [swapped(20, 0), swapped(100, 0), task(100, 100, 3, 3)];
+        let fails = Verdict::Exceeded(Point { at_ns: 20, demand_ns: 10, blocking_ns: 13 });
+        assert_eq!(demand_bound(&three), fails);
     }
 
     #[test]
