@@ -5,6 +5,7 @@ use super::data::Floats;
 use super::error::{NodeProblem, ShapeProblem};
 use super::memory::{Allowance, OverWork};
 use super::onnx::DataType;
+use super::ranges::Wide;
 use super::types::{self, wide};
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use crate::reference;
@@ -56,6 +57,8 @@ pub(super) struct Builder {
     pub quantised: HashMap<ValueId, Quantisation>,
     /// Inputs and nodes that are of double precision in the model, and single in the graph.
     pub doubles: Vec<String>,
+    /// Nodes that make integers of more than 32 bits, of which 32 flow.
+    pub wide: Vec<Wide>,
 }
 
 /// The largest rank of a tensor that flows: what a pack can state of its inputs and outputs.
@@ -77,7 +80,8 @@ pub(super) fn check_flowing(shape: &[usize]) -> Result<(), ShapeProblem> {
 
 impl Builder {
     pub fn new(graph: Graph, allowance: Allowance) -> Self {
-        Self { graph, allowance, exact: HashMap::new(), quantised: HashMap::new(), doubles: vec![] }
+        let (exact, quantised) = (HashMap::new(), HashMap::new());
+        Self { graph, allowance, exact, quantised, doubles: vec![], wide: vec![] }
     }
 
     pub fn value(

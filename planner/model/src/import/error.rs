@@ -196,6 +196,12 @@ pub enum NodeProblem {
     )]
     NotConstant { role: &'static str, value: String },
 
+    #[error(
+        "how many elements it makes follows from `{value}`, which is computed, and {what} must be constant; fix the \
+         input that it follows from (--constant NAME=VALUE), or cut the model before this node (--until)"
+    )]
+    Length { what: &'static str, value: String },
+
     #[error("`{role}` must be {wanted}, but its type is {given}; {}", match *wanted {
         "floats" => "export the model so that it computes in floats",
         _ => "the model is invalid: export it again",

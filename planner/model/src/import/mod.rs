@@ -24,6 +24,7 @@ pub mod onnx;
 mod ops;
 mod options;
 mod order;
+mod ranges;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -15,6 +15,7 @@ use super::dynamic::{self, DynamicInput};
 use super::error::{ImportError, NodeProblem};
 use super::memory::Allowance;
 use super::onnx::{DataType, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use super::ranges::{self, Wide};
 use super::{finish, node_name, of_doubles, ops, order, types};
 use crate::graph::{Graph, ValueId};
 use scope::Scope;
@@ -108,7 +109,9 @@ impl<'a> Importer<'a> {
         if !self.problems.is_empty() {
             return Err(ImportError::of(self.problems));
         }
+        let wide = ranges::note(&self.builder.graph, &self.builder.wide);
         let mut graph = finish::finish(self.builder.graph, outputs);
+        graph.notes.extend(wide);
         graph.notes.extend(of_doubles(&self.builder.doubles));
         Ok(graph)
     }
@@ -256,6 +259,12 @@ impl<'a> Importer<'a> {
         };
         let made = ops::translate(&mut context, translate)?;
         made.iter().for_each(|operand| self.builder.hold(operand));
+        if let [Operand::Whole(kind, made)] = made[..]
+            && Wide::may_be(&proto.op_type, kind)
+        {
+            let (node, operator) = (name.into(), proto.op_type.clone());
+            self.builder.wide.push(Wide { node, operator, made });
+        }
         Ok(made.into_iter().map(Given::Known).collect())
     }
 

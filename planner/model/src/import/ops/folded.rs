@@ -7,8 +7,12 @@ use super::super::context::Context;
 use super::super::data::{self, Data, Floats};
 use super::super::error::NodeProblem;
 use super::super::onnx::{DataType, TensorProto};
-use super::super::types::{rounded, wide, wrap};
+use super::super::types::{is_float, rounded, wide, wrap};
+use super::compose::Steps;
+use super::computed::flows;
 use super::elementwise::{Operands, common, operands};
+use super::flowing::flowing;
+use super::offsets;
 use crate::graph::{Constant, Op, ValueId};
 use std::sync::Arc;
 
@@ -113,7 +117,58 @@ fn float_steps(kind: DataType, [start, limit, delta]: [f64; 3]) -> Result<usize,
     }
 }
 
+/// `Range` from a start that is computed, over a constant number of elements.
+fn computed_range(
+    cx: &mut Context<'_, '_>,
+    [start, limit, delta]: [Operand; 3],
+) -> Result<Vec<Operand>, NodeProblem> {
+    let kind = start.kind();
+    for other in [&limit, &delta] {
+        if other.kind() != kind {
+            return Err(NodeProblem::mixed(kind, other.kind()));
+        }
+        if elements(&cx.shape_of(other)) != Some(1) || elements(&cx.shape_of(&start)) != Some(1) {
+            return Err(NodeProblem::shape("start, limit and step are not one number each"));
+        }
+    }
+    let [from, to, by] =
+        [flowing(cx, 0, &start)?, flowing(cx, 1, &limit)?, flowing(cx, 2, &delta)?];
+    let Some(by) = offsets::known(&cx.builder.graph, (by, 0)) else {
+        return Err(NodeProblem::NotConstant { role: "delta", value: cx.name_of(by) });
+    };
+    let Some(length) = offsets::difference(&cx.builder.graph, (to, 0), (from, 0)) else {
+        return Err(NodeProblem::Length { what: "limit - start", value: cx.name_of(to) });
+    };
+    let count = (length / by).ceil().max(0.0);
+    if !count.is_finite() {
+        return Err(NodeProblem::shape("the step is zero, or the range is endless"));
+    }
+    let count = count as usize;
+    cx.charge_for(&[count], size_of::<f64>() + size_of::<f32>())?;
+    let mut steps = Steps::new(cx);
+    let places = match is_float(kind) {
+        true => {
+            let data = (0..count).map(|at| at as f64 * by).collect();
+            let name = format!("{}/steps", steps.cx.name);
+            Operand::Float(kind, steps.cx.builder.constant(name, kind, Array::vector(data)))
+        }
+        false => {
+            let data = (0..count).map(|at| wrap(kind, at as i128 * by as i128)).collect();
+            Operand::integers(kind, Array::vector(data))
+        }
+    };
+    if count == 0 {
+        return Ok(vec![places]);
+    }
+    let first = steps.shaped(&start, &[1])?;
+    Ok(vec![steps.apply("Add", &[&first, &places], vec![])?])
+}
+
 pub(super) fn range(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let given = [cx.input(0, "start")?, cx.input(1, "limit")?, cx.input(2, "delta")?];
+    if given.iter().any(|operand| flows(cx, operand)) {
+        return computed_range(cx, given);
+    }
     let single = |count| match count {
         1 => Ok(()),
         _ => Err(NodeProblem::shape("start, limit and step are not one number each")),

@@ -5,6 +5,7 @@ mod bits;
 mod cast;
 pub(super) mod compose;
 mod computed;
+mod constant_integers;
 mod contrib;
 mod conv;
 mod cut;
@@ -21,6 +22,7 @@ mod linear_attention;
 mod losses;
 mod normalise;
 mod norms;
+mod offsets;
 mod pad;
 mod patterns;
 mod pointwise;
@@ -109,12 +111,15 @@ pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
     table::find(operator).ok_or_else(|| NodeProblem::unsupported(advice(operator)))
 }
 
-/// Translates a node, by what words need where it reads or makes them.
+/// Translates a node, by what words need where it reads or makes them, or by what constant integers need.
 pub(super) fn translate(
     cx: &mut Context<'_, '_>,
     other: Translate,
 ) -> Result<Vec<Operand>, NodeProblem> {
-    match words::translate(cx, other)? {
+    if let Some(made) = words::translate(cx, other)? {
+        return Ok(made);
+    }
+    match constant_integers::translate(cx, other)? {
         Some(made) => Ok(made),
         None => other(cx),
     }

@@ -8,7 +8,6 @@ use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{is_float, type_name, wide, wrap};
 use super::compose::{int, ints, list};
-use super::folded::only_folded;
 
 /// An array of truth values or integers of a type, or floats.
 fn filled(
@@ -109,7 +108,7 @@ pub(super) fn tile(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     Ok(vec![x])
 }
 
-/// Running sums or products along an axis: of what flows the product with a triangle of ones.
+/// Running sums or products along an axis: of floats that flow the product with a triangle of ones.
 pub(super) fn cumulate(cx: &mut Context<'_, '_>, sum: bool) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.input(0, "x")?;
     let shape = cx.shape_of(&x);
@@ -158,40 +157,43 @@ pub(super) fn cumulate(cx: &mut Context<'_, '_>, sum: bool) -> Result<Vec<Operan
                 Ok(cx.folded(kind, Array { shape, data }))
             }
             None if sum => running_sum(cx, x, along, (exclusive, reverse)),
-            None => running_product(cx, x, along, (exclusive, reverse)),
+            None => doubling(cx, x, along, ("Mul", 1), (exclusive, reverse)),
         },
-        _ => Err(only_folded()),
+        // Sums of integers wrap, which a product of floats does not.
+        Operand::Whole(..) if sum => doubling(cx, x, along, ("Add", 0), (exclusive, reverse)),
+        Operand::Whole(..) => doubling(cx, x, along, ("Mul", 1), (exclusive, reverse)),
     }
 }
 
-/// Products with what is one place before, then two, then four, until they reach over the axis.
-fn running_product(
+/// Combines each entry with what is one place before, then two, then four, until all of the axis is in it.
+fn doubling(
     cx: &mut Context<'_, '_>,
     x: Operand,
     along: usize,
+    (operator, neutral): (&str, i64),
     (exclusive, reverse): (bool, bool),
 ) -> Result<Vec<Operand>, NodeProblem> {
     let shape = cx.shape_of(&x);
     let (kind, extent) = (x.kind(), shape[along]);
-    // Each entry becomes the one so many places before it, and the first ones 1.
+    // Each entry becomes the one so many places before it, and the first ones are neutral.
     let moved = |cx: &mut Context<'_, '_>, x: Operand, by: usize| {
         let mut first = shape.clone();
         first[along] = by;
-        let ones = filled(cx, kind, first, |_| 1)?;
+        let first = filled(cx, kind, first, |_| neutral)?;
         let kept = if reverse { by..extent } else { 0..extent - by };
         let kept = cx.chosen(&format!("kept{by}"), x, along, &kept.collect::<Vec<_>>())?;
-        let parts = if reverse { vec![kept, ones] } else { vec![ones, kept] };
+        let parts = if reverse { vec![kept, first] } else { vec![first, kept] };
         cx.serve(&format!("moved{by}"), "Concat", parts, vec![int("axis", along as i64)])
     };
     let mut total = match exclusive {
         false => x,
-        true if extent == 1 => return Ok(vec![filled(cx, kind, shape, |_| 1)?]),
+        true if extent == 1 => return Ok(vec![filled(cx, kind, shape, |_| neutral)?]),
         true => moved(cx, x, 1)?,
     };
     let mut by = 1;
     while by < extent {
         let other = moved(cx, total.clone(), by)?;
-        total = cx.serve(&format!("product{by}"), "Mul", vec![total, other], vec![])?;
+        total = cx.serve(&format!("reach{by}"), operator, vec![total, other], vec![])?;
         by *= 2;
     }
     Ok(vec![total])

@@ -131,7 +131,8 @@ fn from_zero(cx: &mut Context<'_, '_>, at: usize, zero: usize) -> Result<Operand
     let flows = matches!(given, Some(Operand::Whole(..)));
     let Some(zero) = given.filter(|_| flows || count > 1) else {
         let (kind, scale) = (x.kind(), Array::scalar(1.0));
-        let numbers = Numbers { kind, of: DataType::Float, scale, zero: vec![first], along: None };
+        let (of, zero) = (DataType::Float, vec![first]);
+        let numbers = Numbers { kind, of, scale, zero, along: None, blocked: false };
         let name = format!("{}/operand_{at}", cx.name);
         return Ok(Operand::Float(DataType::Float, real(cx, name, &x, &numbers)?));
     };

@@ -91,18 +91,13 @@ pub(super) fn quantised(
             (cx.helper("whole", op(false), vec![Some(x)], shape.clone())?, Some(real))
         }
         None => {
-            if numbers.scale.shape.len() > 1 {
-                return Err(NodeProblem::unsupported(
-                    "a tensor that is computed is quantised in blocks; quantise it by channel",
-                ));
-            }
-            let scale = numbers.beside(cx, "scale", &shape, false);
+            let scale = numbers.beside(cx, "scale", &shape, false)?;
             let q = cx.helper("quotient", Op::Div, vec![Some(x), Some(scale)], shape.clone())?;
             (cx.helper("whole", Op::Round, vec![Some(q)], shape.clone())?, None)
         }
     };
     if numbers.zero.iter().any(|&zero| zero != 0) {
-        let zero = numbers.beside(cx, "zero", &shape, true);
+        let zero = numbers.beside(cx, "zero", &shape, true)?;
         q = cx.helper("moved", Op::Add, vec![Some(q), Some(zero)], shape.clone())?;
     }
     if real.is_none() {
@@ -139,8 +134,7 @@ pub(super) fn real(
         Operand::Float(kind, _) => return Err(NodeProblem::wrong_type("x", "integers", *kind)),
     };
     let eight = matches!(numbers.kind, DataType::Int8 | DataType::Uint8);
-    let blocked = numbers.scale.shape.len() > 1;
-    if eight && !blocked && numbers.of == DataType::Float && !array.data.is_empty() {
+    if eight && !numbers.blocked && numbers.of == DataType::Float && !array.data.is_empty() {
         cx.charge_for(&array.shape, 1)?;
         let constant = Constant::Quantised(Arc::new(stored(array, numbers)));
         return Ok(cx.builder.value(name, array.shape.clone(), Some(constant)));
@@ -185,15 +179,12 @@ fn real_of_flowing(
         return Ok(known.real);
     }
     let shape = cx.shape(value);
-    if numbers.scale.shape.len() > 1 {
-        return Err(NodeProblem::unsupported("a tensor that is computed has scales by block"));
-    }
     let mut x = to_floats(cx, "floats", value)?;
     if numbers.zero.iter().any(|&zero| zero != 0) {
-        let zero = numbers.beside(cx, "zero", &shape, true);
+        let zero = numbers.beside(cx, "zero", &shape, true)?;
         x = cx.helper("from_zero", Op::Sub, vec![Some(x), Some(zero)], shape.clone())?;
     }
-    let scale = numbers.beside(cx, "scale", &shape, false);
+    let scale = numbers.beside(cx, "scale", &shape, false)?;
     cx.helper("real", Op::Mul, vec![Some(x), Some(scale)], shape)
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Numbers {
     pub zero: Vec<i64>,
     /// Where there are several scales: along which axis, and for how many elements each.
     pub along: Option<(usize, usize)>,
+    /// Whether several elements of that axis have one scale.
+    pub blocked: bool,
 }
 
 impl Numbers {
@@ -49,16 +51,17 @@ impl Numbers {
         if zero.len() != count || count == 0 {
             return Err(misfit());
         }
+        let block = cx.attributes().int_or("block_size", 0)?;
+        let blocked = scale.shape.len() > 1 || (block > 0 && shape.len() == 1);
         let along = match (count, scale.shape.len()) {
             (1, 0 | 1) => None,
-            (_, 1) => {
+            (_, 1) if !blocked => {
                 let axis = axis(given_axis, shape.len())?;
                 Some((axis, 1)).filter(|_| shape[axis] == count)
             }
             .map_or_else(|| Err(misfit()), |along| Ok(Some(along)))?,
             (_, rank) => {
                 let axis = axis(given_axis, shape.len())?;
-                let block = cx.attributes().int_or("block_size", 0)?;
                 let block = usize::try_from(block).ok().filter(|block| *block > 0);
                 let block = block.ok_or_else(misfit)?;
                 let fits = |(at, (&extent, &scales)): (usize, (&usize, &usize))| {
@@ -69,7 +72,7 @@ impl Numbers {
                 Some(Some((axis, block)).filter(|_| all).ok_or_else(misfit)?)
             }
         };
-        Ok(Self { kind, of, scale, zero, along })
+        Ok(Self { kind, of, scale, zero, along, blocked })
     }
 
     /// Scale and zero, if there is one of each.
@@ -94,7 +97,7 @@ impl Numbers {
         let (axis, block) = self.along.unwrap_or((0, 1));
         let inner: usize = shape.get(axis + 1..).map_or(1, |rest| rest.iter().product()).max(1);
         let extent = shape.get(axis).copied().unwrap_or(1).max(1);
-        let (several, blocked) = (self.along.is_some(), self.scale.shape.len() > 1);
+        let (several, blocked) = (self.along.is_some(), self.blocked);
         let blocks = extent.div_ceil(block);
         move |at: usize| {
             let along = at / inner % extent;
@@ -106,28 +109,34 @@ impl Numbers {
         }
     }
 
-    /// Numbers for each channel as a constant that broadcasts.
+    /// Numbers for each channel as a constant that broadcasts; of blocks one for each element.
     pub fn beside(
         &self,
         cx: &mut Context<'_, '_>,
         role: &str,
         shape: &[usize],
         zeros: bool,
-    ) -> ValueId {
-        let data = match zeros {
+    ) -> Result<ValueId, NodeProblem> {
+        let data: Vec<f64> = match zeros {
             true => self.zero.iter().map(|&zero| zero as f64).collect(),
             false => self.scale.data.clone(),
         };
-        let shape = match self.along {
-            None => vec![],
-            Some((axis, _)) if self.scale.shape.len() == 1 => {
-                let channels = |at: usize| if at == axis { shape[axis] } else { 1 };
-                (0..shape.len()).map(channels).collect()
+        let array = match self.along {
+            None => Array { shape: vec![], data },
+            Some(_) if self.blocked => {
+                cx.charge_for(shape, size_of::<f64>() + size_of::<f32>())?;
+                let place = self.places(shape);
+                let count = shape.iter().product();
+                let data = (0..count).map(|at| data[place(at)]).collect();
+                Array { shape: shape.to_vec(), data }
             }
-            Some(_) => self.scale.shape.clone(),
+            Some((axis, _)) => {
+                let channels = |at: usize| if at == axis { shape[axis] } else { 1 };
+                Array { shape: (0..shape.len()).map(channels).collect(), data }
+            }
         };
         let name = format!("{}/{role}", cx.name);
-        cx.builder.constant(name, self.of, Array { shape, data })
+        Ok(cx.builder.constant(name, self.of, array))
     }
 }
 

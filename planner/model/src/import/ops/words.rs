@@ -4,11 +4,13 @@
 //! gives it: sums and products of 64 bits wrap as those of 32 do, and narrower types wrap to their
 //! width. Operators that only move elements do not look at them: they are translated as of floats.
 
+use super::super::array::Array;
 use super::super::builder::Operand;
 use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::{self, is_float};
+use super::compose::Steps;
 use super::flowing::{Node, Translated, flowing, folded, last};
 use super::integers::{arithmetic, compare, is};
 use super::{Reduction, Translate, quantised, reduced};
@@ -51,10 +53,9 @@ pub(super) fn translate(
         | "Neg" | "Abs" | "Sign" | "Relu" | "Clip" => Some(arithmetic(cx, operator)?),
         "ReduceSum" | "ReduceProd" | "ReduceMin" | "ReduceMax" => reduce(cx, operator)?,
         "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Concat" | "Split"
-        | "Slice" | "Expand" | "Pad" | "Tile" | "DepthToSpace" | "SpaceToDepth" => {
-            Some(moved(cx, other)?)
-        }
-        "Gather" | "GatherElements" | "GatherND" | "Compress" | "ReverseSequence"
+        | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" => Some(moved(cx, other)?),
+        "Pad" if matches!(cx.input(0, "data")?, Operand::Whole(..)) => Some(pad(cx, other)?),
+        "Slice" | "Gather" | "GatherElements" | "GatherND" | "Compress" | "ReverseSequence"
             if matches!(cx.input(0, "data")?, Operand::Whole(..)) =>
         {
             Some(moved(cx, other)?)
@@ -73,6 +74,32 @@ pub(super) fn translate(
 /// The operators that only this file translates, where an input is unknown: so is the output.
 pub(super) fn only_flowing(_: &mut Context<'_, '_>) -> Translated {
     Err(NodeProblem::Unknown)
+}
+
+/// `Pad`: with a number other than zero what is padded with zeros are the differences to it.
+fn pad(cx: &mut Context<'_, '_>, other: Translate) -> Translated {
+    let constant = cx.attributes().string("mode")?.is_none_or(|mode| mode == "constant");
+    let given = match cx.opset < 11 {
+        true => None,
+        false => cx.optional_integers(2, "constant_value")?,
+    };
+    let number = given.and_then(|given| given.data.first().copied()).unwrap_or(0);
+    if number == 0 || !constant {
+        return moved(cx, other);
+    }
+    let data = cx.input(0, "data")?;
+    let (kind, number) = (data.kind(), Operand::integers(data.kind(), Array::scalar(number)));
+    let truth = kind == DataType::Bool;
+    let mut before = Steps::new(cx);
+    let apart = match truth {
+        true => before.apply("Not", &[&data], vec![])?,
+        false => before.apply("Sub", &[&data, &number], vec![])?,
+    };
+    cx.inputs[0] = Given::Known(apart);
+    let made = moved(cx, other)?;
+    let [padded] = &made[..] else { return Ok(made) };
+    let inputs = if truth { vec![padded.clone()] } else { vec![padded.clone(), number] };
+    Ok(vec![cx.serve("back", if truth { "Not" } else { "Add" }, inputs, vec![])?])
 }
 
 /// Operators that move elements, as if these were floats.
@@ -94,13 +121,8 @@ fn moved(cx: &mut Context<'_, '_>, other: Translate) -> Translated {
         values.push(value);
         cx.inputs[index] = Given::Known(Operand::Float(DataType::Float, value));
     }
-    if pads && let Some(given) = cx.optional_integers(2, "constant_value")? {
-        if let Some(value) = given.data.iter().find(|value| **value != 0) {
-            return Err(NodeProblem::unsupported(format!(
-                "integers are padded with {value}, and only zeros are; pad after a cast to floats"
-            )));
-        }
-        cx.inputs[2] = Given::Absent;
+    if pads && let Some(given) = cx.inputs.get_mut(2) {
+        *given = Given::Absent;
     }
     let before = cx.builder.graph.values.len();
     let made = other(cx)?;

@@ -5,6 +5,7 @@ mod computed;
 mod constants;
 mod control;
 mod errors;
+mod integers;
 mod layout;
 mod memory;
 mod mutations;
