@@ -4,12 +4,13 @@ use super::array::{Array, Movement, elements};
 use super::data::Floats;
 use super::error::{NodeProblem, ShapeProblem};
 use super::memory::{Allowance, OverWork};
+use super::noise::Noise;
 use super::onnx::DataType;
 use super::ranges::Wide;
 use super::types::{self, wide};
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use crate::reference;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -57,6 +58,9 @@ pub(super) struct Builder {
     pub quantised: HashMap<ValueId, Quantisation>,
     /// Inputs and nodes that are of double precision in the model, and single in the graph.
     pub doubles: Vec<String>,
+    /// Values that follow from random numbers, and the nodes that make such.
+    pub random: HashSet<ValueId>,
+    pub noises: Vec<Noise>,
     /// Nodes that make integers of more than 32 bits, of which 32 flow.
     pub wide: Vec<Wide>,
 }
@@ -80,8 +84,16 @@ pub(super) fn check_flowing(shape: &[usize]) -> Result<(), ShapeProblem> {
 
 impl Builder {
     pub fn new(graph: Graph, allowance: Allowance) -> Self {
-        let (exact, quantised) = (HashMap::new(), HashMap::new());
-        Self { graph, allowance, exact, quantised, doubles: vec![], wide: vec![] }
+        Self {
+            graph,
+            allowance,
+            exact: HashMap::new(),
+            quantised: HashMap::new(),
+            doubles: vec![],
+            random: HashSet::new(),
+            noises: vec![],
+            wide: vec![],
+        }
     }
 
     pub fn value(
@@ -191,7 +203,7 @@ impl Builder {
         self.check_range(&inputs)?;
         let output = self.value(output, shape, None);
         self.graph.values[output].kind = types::port_type(kind);
-        self.graph.nodes.push(Node { name, op, inputs, outputs: vec![output] });
+        self.push(Node { name, op, inputs, outputs: vec![output] });
         Ok(output)
     }
 
@@ -283,14 +295,39 @@ impl Builder {
         if let Some(values) = self.folded(kind, &op, &inputs, &outputs)? {
             return Ok(values);
         }
+        if op == Op::Mul
+            && let [(name, shape)] = &outputs[..]
+            && self.is_noise_times_zero(&inputs)
+        {
+            let count = elements(shape).unwrap_or(usize::MAX);
+            self.charge(count, size_of::<f64>() + size_of::<f32>())?;
+            let zeros = Array { shape: shape.clone(), data: vec![0.0; count] };
+            return Ok(vec![self.constant(name.clone(), kind, zeros)]);
+        }
         self.check_range(&inputs)?;
         if kind == DataType::Double {
             self.doubles.push(format!("node `{name}`"));
         }
         let outputs: Vec<ValueId> =
             outputs.into_iter().map(|(name, shape)| self.value(name, shape, None)).collect();
-        self.graph.nodes.push(Node { name, op, inputs, outputs: outputs.clone() });
+        self.push(Node { name, op, inputs, outputs: outputs.clone() });
         Ok(outputs)
+    }
+
+    fn push(&mut self, node: Node) {
+        if node.inputs.iter().flatten().any(|input| self.random.contains(input)) {
+            self.random.extend(&node.outputs);
+        }
+        self.graph.nodes.push(node);
+    }
+
+    /// Whether one factor follows from random numbers, and another is a constant of zeros.
+    fn is_noise_times_zero(&self, inputs: &[Option<ValueId>]) -> bool {
+        let zeros = |constant: &Constant| (0..constant.len()).all(|at| constant.get(at) == 0.0);
+        let zeros =
+            |input: &ValueId| self.graph.values[*input].constant.as_ref().is_some_and(zeros);
+        inputs.iter().flatten().any(|input| self.random.contains(input))
+            && inputs.iter().flatten().any(zeros)
     }
 
     /// A node some of whose outputs have no elements: these are constants, and it makes the others.

@@ -20,6 +20,7 @@ mod file;
 mod finish;
 mod importer;
 mod memory;
+mod noise;
 pub mod onnx;
 mod ops;
 mod options;

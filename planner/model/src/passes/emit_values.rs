@@ -3,10 +3,13 @@
 use super::PassError;
 use super::emit::{Draft, Emitter, covering, field, slots, tensor, too_scattered};
 use super::gaps::pitch;
-use super::view::{View, row_major};
+use super::view::{CopyDim, Run, View, between, row_major};
 use crate::graph::ValueId;
 use crate::network::Weights;
 use eyelet::pack::{self, Activation, CopyParams, OpKind, Tensor};
+
+/// Dimensions of a copy that a record has.
+const MOST_DIMS: usize = 6;
 
 impl Emitter<'_> {
     /// A new buffer that holds a value of this shape, in this order.
@@ -70,8 +73,8 @@ impl Emitter<'_> {
         fill: Option<(f32, Tensor)>,
     ) -> Result<(), PassError> {
         let dims = from.copy_dims(to).ok_or_else(|| too_scattered(node, 0))?;
-        if dims.len() > 6 {
-            return Err(too_scattered(node, dims.len()));
+        if dims.len() > MOST_DIMS {
+            return self.copy_by_way_of(node, (from, to), &dims, fill);
         }
         let mut params = CopyParams {
             dims: [1; 6],
@@ -104,6 +107,26 @@ impl Emitter<'_> {
             width: 0,
         });
         Ok(())
+    }
+
+    /// A copy of more dimensions than a record has, as two by way of a buffer.
+    fn copy_by_way_of(
+        &mut self,
+        node: &str,
+        (from, to): (&View, &View),
+        dims: &[CopyDim],
+        fill: Option<(f32, Tensor)>,
+    ) -> Result<(), PassError> {
+        let order = between(dims, MOST_DIMS).ok_or_else(|| too_scattered(node, dims.len()))?;
+        let axes = |stride: fn(&CopyDim) -> usize| {
+            let run = |dim: &CopyDim| vec![Run { extent: dim.extent, stride: stride(dim) }];
+            dims.iter().map(run).collect::<Vec<_>>()
+        };
+        let from = View { axes: axes(|dim| dim.src), ..*from };
+        let to = View { axes: axes(|dim| dim.dst), ..*to };
+        let middle = self.allocate(&from.shape(), &order);
+        self.copy(node, &from, &middle, None)?;
+        self.copy(node, &middle, &to, fill)
     }
 
     /// The place of a value that is about to be made, in this order: its home if that fits.

@@ -296,20 +296,46 @@ impl View {
                 }
             }
         }
-        dims.sort_by_key(|dim| std::cmp::Reverse(dim.dst));
-        let mut merged: Vec<CopyDim> = Vec::new();
-        for dim in dims {
-            match merged.last_mut() {
-                Some(last)
-                    if last.src == dim.src * dim.extent && last.dst == dim.dst * dim.extent =>
-                {
-                    *last = CopyDim { extent: last.extent * dim.extent, ..dim };
-                }
-                _ => merged.push(dim),
-            }
-        }
-        Some(merged)
+        Some(joined(dims))
     }
+}
+
+/// Dimensions of a copy, outermost in the destination first; those that continue each other at both ends are one.
+fn joined(mut dims: Vec<CopyDim>) -> Vec<CopyDim> {
+    dims.sort_by_key(|dim| std::cmp::Reverse(dim.dst));
+    let mut merged: Vec<CopyDim> = Vec::new();
+    for dim in dims {
+        match merged.last_mut() {
+            Some(last) if last.src == dim.src * dim.extent && last.dst == dim.dst * dim.extent => {
+                *last = CopyDim { extent: last.extent * dim.extent, ..dim };
+            }
+            _ => merged.push(dim),
+        }
+    }
+    merged
+}
+
+/// The order of dimensions in a contiguous buffer between the two ends of a copy, so that the copy to it has so many
+/// dimensions at most, and the one from it as few as can be, fewer than the whole. Some dimensions that are outermost
+/// in the destination come first, the others as in the source.
+pub(super) fn between(dims: &[CopyDim], most: usize) -> Option<Vec<usize>> {
+    let mut by_source: Vec<usize> = (0..dims.len()).collect();
+    by_source.sort_by_key(|&dim| std::cmp::Reverse(dims[dim].src));
+    let order = |first: usize| {
+        let others = by_source.iter().copied().filter(|&dim| dim >= first);
+        (0..first).chain(others).collect::<Vec<usize>>()
+    };
+    let counts = |order: &[usize]| {
+        let extents: Vec<usize> = dims.iter().map(|dim| dim.extent).collect();
+        let middle = View::contiguous(0, &extents, order);
+        let stride = |dim: usize| middle.axes[dim][0].stride;
+        let to = dims.iter().enumerate().map(|(at, dim)| CopyDim { dst: stride(at), ..*dim });
+        let from = dims.iter().enumerate().map(|(at, dim)| CopyDim { src: stride(at), ..*dim });
+        (joined(to.collect()).len(), joined(from.collect()).len())
+    };
+    let orders = (1..dims.len()).map(order).map(|order| (counts(&order), order));
+    let fits = orders.filter(|((to, from), _)| *to <= most && *from < dims.len());
+    fits.min_by_key(|((to, from), _)| (*from, *to)).map(|(_, order)| order)
 }
 
 #[cfg(test)]
@@ -337,6 +363,19 @@ mod tests {
         let dims = view.copy_dims(&View { buffer: 1, ..image() }).unwrap();
         assert_eq!(dims.len(), 3);
         assert_eq!(dims[2], CopyDim { extent: 2, src: 3, dst: 1 });
+    }
+
+    #[test]
+    fn a_buffer_between_makes_a_copy_two_of_fewer_dimensions() {
+        let reversed: Vec<usize> = (0..8).rev().collect();
+        let view = View::contiguous(0, &[2; 8], &row_major(8)).transpose(&reversed);
+        let dims = view.copy_dims(&View::contiguous(1, &[2; 8], &row_major(8))).unwrap();
+        assert_eq!(dims.len(), 8);
+        assert_eq!(between(&dims, 6).unwrap(), [0, 1, 2, 3, 4, 7, 6, 5]);
+        // What lies in gaps does not join.
+        let gaps: Vec<CopyDim> =
+            dims.iter().map(|dim| CopyDim { src: dim.src.pow(2) * 4, ..*dim }).collect();
+        assert_eq!(between(&gaps, 6), None);
     }
 
     #[test]

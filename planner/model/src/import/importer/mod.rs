@@ -16,7 +16,7 @@ use super::error::{ImportError, NodeProblem};
 use super::memory::Allowance;
 use super::onnx::{DataType, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use super::ranges::{self, Wide};
-use super::{finish, node_name, of_doubles, ops, order, types};
+use super::{finish, node_name, noise, of_doubles, ops, order, types};
 use crate::graph::{Graph, ValueId};
 use scope::Scope;
 use sequence::is_of_sequences;
@@ -106,6 +106,13 @@ impl<'a> Importer<'a> {
                 Err(problem) => self.problems.push(problem),
             }
         }
+        let needed: Vec<ValueId> = match self.problems.is_empty() {
+            true => outputs.iter().map(|&(_, value, _)| value).collect(),
+            // What reads the others is not known.
+            false => (0..self.builder.graph.values.len()).collect(),
+        };
+        let noises = std::mem::take(&mut self.builder.noises);
+        self.problems.extend(noise::problems(&self.builder.graph, noises, needed));
         if !self.problems.is_empty() {
             return Err(ImportError::of(self.problems));
         }

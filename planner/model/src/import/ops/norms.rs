@@ -199,7 +199,8 @@ pub(super) fn mean_variance(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, No
     steps.done(y)
 }
 
-/// The logarithm of softmax, which no small element makes infinite. Before opset 13 it is over all
+/// The logarithm of softmax, which no small element makes infinite. All of a row is NaN that has an infinity or NaN, or
+/// negative infinities alone. Before opset 13 it is over all
 /// axes from one on.
 pub(super) fn log_softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.float(0, "input")?;
@@ -208,7 +209,8 @@ pub(super) fn log_softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, Node
     let axis = axis(cx.attributes().int_or("axis", if old { 1 } else { -1 })?, shape.len())?;
     let axes: Vec<usize> = if old { (axis..shape.len()).collect() } else { vec![axis] };
     let mut steps = Steps::new(cx);
-    let (largest, sum) = log_of_sum(&mut steps, x, &axes)?;
+    let largest = steps.reduce(ReduceOp::Max, x, &axes)?;
+    let sum = log_of_sum(&mut steps, [x, largest], &axes)?;
     let difference = steps.pair(Op::Sub, x, largest)?;
     let y = steps.pair(Op::Sub, difference, sum)?;
     steps.done(y)

@@ -68,26 +68,25 @@ fn log_sum_exp(
 ) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.float(0, "data")?;
     let mut steps = Steps::new(cx);
-    let (largest, sum) = log_of_sum(&mut steps, x, axes)?;
+    // An infinite sum has an infinite logarithm: zero takes the place of a difference of infinities.
+    let largest = steps.reduce(ReduceOp::Max, x, axes)?;
+    let largest = steps.map(Op::Clip { min: f32::MIN, max: f32::MAX }, largest)?;
+    let sum = log_of_sum(&mut steps, [x, largest], axes)?;
     let y = steps.pair(Op::Add, largest, sum)?;
     let y = steps.reshape(y, left)?;
     steps.done(y)
 }
 
-/// The largest element x₀, and ln Σ e^(x - x₀); axes stay with extent 1. Of infinite ones zero takes
-/// the place.
+/// ln Σ e^(x - x₀), by the largest element x₀; axes stay with extent 1.
 pub(super) fn log_of_sum(
     steps: &mut Steps<'_, '_, '_>,
-    x: usize,
+    [x, largest]: [usize; 2],
     axes: &[usize],
-) -> Result<(usize, usize), NodeProblem> {
-    let largest = steps.reduce(ReduceOp::Max, x, axes)?;
-    let bounded = Op::Clip { min: f32::MIN, max: f32::MAX };
-    let largest = steps.map(bounded, largest)?;
+) -> Result<usize, NodeProblem> {
     let difference = steps.pair(Op::Sub, x, largest)?;
     let power = steps.map(Op::Exp, difference)?;
     let sum = steps.reduce(ReduceOp::Sum, power, axes)?;
-    Ok((largest, steps.map(Op::Log, sum)?))
+    steps.map(Op::Log, sum)
 }
 
 /// `x` over its norm along an axis; zeros stay zeros.

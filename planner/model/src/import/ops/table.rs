@@ -1,5 +1,6 @@
 //! Which function translates which operator: a table for each kind.
 
+use super::super::noise::noise;
 use super::{Translate, by_indices, dropout};
 use super::{
     attention, bits, cast, computed, contrib, conv, cut, einsum, elementwise, folded, indexed,
@@ -239,6 +240,7 @@ fn constants(operator: &str) -> Option<Translate> {
         "Tile" => patterns::tile,
         "CumSum" => |cx| patterns::cumulate(cx, true),
         "CumProd" => |cx| patterns::cumulate(cx, false),
+        "RandomNormal" | "RandomUniform" | "RandomNormalLike" | "RandomUniformLike" => noise,
         "OneHot" => patterns::one_hot,
         "ArgMax" | "ArgMin" => words::only_flowing,
         _ => return None,

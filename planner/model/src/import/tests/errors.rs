@@ -114,6 +114,25 @@ fn types_of_inputs_and_outputs() {
     says(&model.error(), &["operands have the types FLOAT and INT64; the model is invalid"]);
 }
 
+/// Random numbers are refused where something needs them; times a constant 0 nothing does.
+#[test]
+fn random_numbers() {
+    let noise = |factor: f32| {
+        let model = Model::new(15).input("x", &[2]).initializer(float_tensor("s", &[], &[factor]));
+        let model = model.node("RandomNormalLike", "x", "n", vec![]).node("Exp", "x", "e", vec![]);
+        let model = model.node("Mul", "e n", "d", vec![]).node("Mul", "d s", "m", vec![]);
+        model.node("Add", "x m", "y", vec![]).output("y")
+    };
+    assert_eq!(noise(0.0).run(), [1.0, 2.0]);
+    let error = noise(0.5).error();
+    let advice = "make them an input of the model, or their factor a constant 0";
+    says(&error, &["node `RandomNormalLike_0`", "its numbers are random", advice]);
+    let own = Model::new(15).input("x", &[2]).output("y");
+    let own = own.node("RandomUniform", "", "u", vec![ints("shape", &[2])]);
+    let blocked = own.node("Bernoulli", "x", "b", vec![]).node("Add", "b u", "y", vec![]).error();
+    says(&blocked, &["2 things", "Bernoulli_1", "RandomUniform_0`): not supported; its numbers"]);
+}
+
 #[test]
 fn unsupported_operators() {
     let mut model = single(17, "Bernoulli", &[1], "x", vec![]);

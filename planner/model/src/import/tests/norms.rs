@@ -129,6 +129,20 @@ fn log_softmax() {
     close(&single(11, "LogSoftmax", &[1, 2, 2], "x", vec![]), &flat);
 }
 
+/// A row that has an infinity or NaN is NaN, as is one of negative infinities; one negative infinity stays.
+#[test]
+fn log_softmax_of_rows_that_are_not_finite() {
+    let graph = single(13, "LogSoftmax", &[5, 2], "x", vec![]).import();
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let rows = [[nan, 1.0], [inf, 1.0], [-inf, -inf], [inf, -inf], [-inf, 3.0]];
+    let found = reference::run(&graph, &[rows.concat()]).swap_remove(0);
+    assert!(found[..8].iter().all(|x| x.is_nan()), "{found:?}");
+    assert_eq!(found[8..], [-inf, 0.0]);
+    let graph = single(13, "ReduceLogSumExp", &[2, 2], "x", vec![ints("axes", &[1])]).import();
+    let found = reference::run(&graph, &[vec![inf, 1.0, -inf, -inf]]).swap_remove(0);
+    assert_eq!(found, [inf, -inf]);
+}
+
 /// Two heads of one entry: scores 1 · 1 and 2 · 2, and so on.
 #[test]
 fn attention() {
