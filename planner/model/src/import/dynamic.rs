@@ -1,7 +1,8 @@
 //! Inputs whose shapes are not fixed, and what its user can do about them.
 
+use super::dimensions::Sum;
 use super::onnx::{Dimension, DimensionProto, ValueInfoProto};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// An input whose shape is not fixed.
@@ -35,8 +36,10 @@ pub(super) fn dims_of(input: &ValueInfoProto) -> Option<Vec<Dim>> {
     let tensor = input.r#type.as_ref()?.tensor_type.as_ref()?;
     let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match (&dim.value, name_of(dim)) {
         (_, Some(name)) => Dim::Named(name.into()),
-        (Some(Dimension::Value(extent)), _) if *extent > 0 => Dim::Fixed(*extent as usize),
-        // Some exporters write 0 or -1.
+        // Some exporters write -1 where an extent is open.
+        (Some(Dimension::Value(extent)), _) => {
+            usize::try_from(*extent).map_or(Dim::Unnamed, Dim::Fixed)
+        }
         _ => Dim::Unnamed,
     });
     Some(dims.collect())
@@ -62,27 +65,59 @@ pub(super) fn shape_of(input: &ValueInfoProto) -> Result<Vec<usize>, DynamicInpu
     shape.ok_or_else(|| DynamicInput { name: input.name.clone(), dims })
 }
 
-/// Options that fix these inputs, each number a guess by name and place.
+/// Options that fix these inputs, each number a guess by name and place. A name has one guess, and a sum of names that
+/// of the sum.
 pub(super) fn options(inputs: &[DynamicInput]) -> String {
+    let all = || inputs.iter().filter_map(|input| Some((input, input.dims.as_ref()?)));
     let mut named = BTreeMap::new();
-    let mut options = vec![];
+    for (_, dims) in all() {
+        for (axis, dim) in dims.iter().enumerate() {
+            let Dim::Named(name) = dim else { continue };
+            if Sum::of(name).is_none() {
+                named.entry(name.clone()).or_insert_with(|| guess(dim, axis, dims.len()));
+            }
+        }
+    }
+    for (_, dims) in all() {
+        let names = dims.iter().filter_map(|dim| match dim {
+            Dim::Named(name) => Sum::of(name),
+            _ => None,
+        });
+        for name in names.flat_map(|sum| sum.names().map(str::to_owned).collect::<Vec<_>>()) {
+            let dim = Dim::Named(name.clone());
+            named.entry(name).or_insert_with(|| guess(&dim, 1, 2));
+        }
+    }
+    let extent = |dim: &Dim, axis, rank| match dim {
+        Dim::Named(name) => {
+            let sum = Sum::of(name).and_then(|sum| sum.extent(&named));
+            sum.or_else(|| named.get(name).copied()).unwrap_or_else(|| guess(dim, axis, rank))
+        }
+        _ => guess(dim, axis, rank),
+    };
+    let mut options: Vec<String> = vec![];
+    let mut given = HashSet::new();
     for input in inputs {
         let Some(dims) = &input.dims else {
             options.push(format!("--shape {}=1,3,224,224", quoted(&input.name)));
             continue;
         };
-        let guesses = dims.iter().enumerate().map(|(axis, dim)| guess(dim, axis, dims.len()));
-        let guesses: Vec<usize> = guesses.collect();
         if dims.contains(&Dim::Unnamed) {
-            let list: Vec<String> = guesses.iter().map(ToString::to_string).collect();
+            let list = dims.iter().enumerate().map(|(axis, dim)| extent(dim, axis, dims.len()));
+            let list: Vec<String> = list.map(|extent| extent.to_string()).collect();
             options.push(format!("--shape {}={}", quoted(&input.name), list.join(",")));
             continue;
         }
-        for (dim, &guess) in dims.iter().zip(&guesses) {
-            if let Dim::Named(name) = dim
-                && named.insert(name, guess).is_none()
-            {
-                options.push(format!("--dim {}={guess}", quoted(name)));
+        for dim in dims {
+            let Dim::Named(name) = dim else { continue };
+            let names = match Sum::of(name) {
+                Some(sum) => sum.names().collect(),
+                None => vec![name.as_str()],
+            };
+            for name in names {
+                if given.insert(name) {
+                    options.push(format!("--dim {}={}", quoted(name), named[name]));
+                }
             }
         }
     }

@@ -102,6 +102,11 @@ pub enum ImportError {
     #[error("the graph has no outputs; export a model that computes something")]
     NoOutputs,
 
+    #[error(
+        "no output has an element: {outputs}; give the inputs other extents (--dim NAME=N, --shape NAME=N,N)"
+    )]
+    Empty { outputs: String },
+
     #[error("output `{output}`: {problem}")]
     Output { output: String, problem: NodeProblem },
 

@@ -13,6 +13,7 @@ mod body;
 mod builder;
 mod context;
 mod data;
+mod dimensions;
 mod dynamic;
 mod error;
 mod external;

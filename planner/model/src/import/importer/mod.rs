@@ -26,6 +26,15 @@ use std::path::PathBuf;
 /// Domain, name and overload of a function.
 type FunctionKey<'a> = (&'a str, &'a str, &'a str);
 
+/// What an output of the model is.
+enum Output {
+    /// It follows from what could not be translated.
+    Unknown,
+    /// Of this shape it has no elements.
+    Empty(Vec<usize>),
+    Value(ValueId, DataType),
+}
+
 /// An import in progress.
 pub(super) struct Importer<'a> {
     graph: &'a GraphProto,
@@ -97,14 +106,23 @@ impl<'a> Importer<'a> {
         for index in order {
             self.node(index);
         }
-        let mut outputs = vec![];
+        let (mut outputs, mut empty) = (vec![], vec![]);
         for output in &graph.output {
             match self.output(&output.name) {
-                Ok(value) => outputs.extend(
-                    value.map(|(value, kind)| (output.name.clone(), value, types::port_type(kind))),
-                ),
+                Ok(Output::Unknown) => {}
+                Ok(Output::Empty(shape)) => empty.push(format!("`{}` {shape:?}", output.name)),
+                Ok(Output::Value(value, kind)) => {
+                    outputs.push((output.name.clone(), value, types::port_type(kind)));
+                }
                 Err(problem) => self.problems.push(problem),
             }
+        }
+        if empty.len() == graph.output.len() {
+            self.problems.push(ImportError::Empty { outputs: empty.join(", ") });
+        } else if !empty.is_empty() {
+            let all = empty.join(", ");
+            let note = format!("outputs without elements are left out of the pack: {all}");
+            self.builder.graph.notes.push(note);
         }
         let needed: Vec<ValueId> = match self.problems.is_empty() {
             true => outputs.iter().map(|&(_, value, _)| value).collect(),
@@ -123,16 +141,21 @@ impl<'a> Importer<'a> {
         Ok(graph)
     }
 
-    /// The value of an output, unless it is unknown, and its type.
-    fn output(&mut self, name: &'a str) -> Result<Option<(ValueId, DataType)>, ImportError> {
+    /// What an output is.
+    fn output(&mut self, name: &'a str) -> Result<Output, ImportError> {
         let problem = |problem| ImportError::Output { output: name.into(), problem };
-        let (value, kind) = match self.lookup(name, || format!("output `{name}`")) {
-            Given::Absent | Given::Unknown => return Ok(None),
+        let operand = match self.lookup(name, || format!("output `{name}`")) {
+            Given::Absent | Given::Unknown => return Ok(Output::Unknown),
             Given::Sequence(_) => return Err(problem(of_sequence())),
-            Given::Known(Operand::Float(kind, value) | Operand::Whole(kind, value)) => {
-                (value, kind)
-            }
-            Given::Known(Operand::Integer(kind, array)) => {
+            Given::Known(operand) => operand,
+        };
+        let shape = self.builder.shape_of(&operand);
+        if shape.contains(&0) {
+            return Ok(Output::Empty(shape));
+        }
+        let (value, kind) = match operand {
+            Operand::Float(kind, value) | Operand::Whole(kind, value) => (value, kind),
+            Operand::Integer(kind, array) => {
                 let value = self.builder.words(name.into(), kind, &array);
                 (value.map_err(problem)?, kind)
             }
@@ -140,7 +163,7 @@ impl<'a> Importer<'a> {
         self.builder.check_range(&[Some(value)]).map_err(problem)?;
         let shape = self.builder.shape(value);
         match builder::check_flowing(shape) {
-            Ok(()) => Ok(Some((value, kind))),
+            Ok(()) => Ok(Output::Value(value, kind)),
             Err(problem) => {
                 let (port, name, shape) = ("output", name.into(), shape.to_vec());
                 Err(ImportError::PortShape { port, name, shape, problem })

@@ -5,6 +5,7 @@
 mod until;
 
 use super::array::elements;
+use super::dimensions::Sum;
 use super::dynamic::{Dim, dims_of, name_of};
 use super::memory::{Allowance, IMPORT_MEMORY, OverMemory};
 use super::onnx::{
@@ -149,14 +150,20 @@ impl Options {
             set_shape(&mut graph.input[input], shape);
         }
         self.check_dims(graph)?;
+        derive(graph, &mut bound)?;
+        let constants: HashSet<String> =
+            graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
         let empty: Vec<String> = (graph.input.iter())
-            .filter(|input| self.makes_empty(input, &bound))
+            .filter(|input| self.makes_empty(input, &bound, &constants))
             .map(|input| input.name.clone())
             .collect();
         for dim in graph.input.iter_mut().flat_map(dims_mut) {
-            if let Some(&extent) = name_of(dim).and_then(|name| bound.get(name)) {
-                dim.value = Some(Dimension::Value(extent as i64));
-            }
+            let Some(name) = name_of(dim) else { continue };
+            dim.value = match (bound.get(name), Sum::of(name)) {
+                (Some(&extent), _) => Some(Dimension::Value(extent as i64)),
+                (None, Some(sum)) => Some(Dimension::Param(sum.with(&bound))),
+                (None, None) => continue,
+            };
         }
         for name in empty {
             let input = input("--shape", graph, &name)?;
@@ -176,13 +183,21 @@ impl Options {
         }
     }
 
-    /// Whether an input is given a shape of no elements. That a model says 0 means nothing: some exporters write that
-    /// where an extent is open.
-    fn makes_empty(&self, input: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> bool {
-        let given = self.shapes.iter().find(|(name, _)| *name == input.name);
-        let named = |dim: &Dim| matches!(dim, Dim::Named(name) if bound.get(name) == Some(&0));
-        given.is_some_and(|(_, shape)| shape.contains(&0))
-            || dims_of(input).unwrap_or_default().iter().any(named)
+    /// Whether an input has no elements, and is no initializer.
+    fn makes_empty(
+        &self,
+        input: &ValueInfoProto,
+        bound: &BTreeMap<String, usize>,
+        constants: &HashSet<String>,
+    ) -> bool {
+        let given = self.constants.iter().any(|(name, _)| *name == input.name);
+        let none = |dim: &Dim| match dim {
+            Dim::Named(name) => bound.get(name) == Some(&0),
+            dim => *dim == Dim::Fixed(0),
+        };
+        !given
+            && !constants.contains(&input.name)
+            && dims_of(input).unwrap_or_default().iter().any(none)
     }
 
     /// Checks that inputs have dimensions of these names, or had them before they were given shapes.
@@ -190,10 +205,12 @@ impl Options {
         let named = |input: &ValueInfoProto| dims_of(input).unwrap_or_default();
         let mut known: Vec<String> = vec![];
         for dim in graph.input.iter().flat_map(named) {
-            if let Dim::Named(name) = dim
-                && !known.contains(&name)
-            {
-                known.push(name);
+            let Dim::Named(name) = dim else { continue };
+            let parts = Sum::of(&name).map(|sum| sum.names().map(str::to_owned).collect());
+            for name in parts.unwrap_or_else(Vec::new).into_iter().chain([name]) {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
             }
         }
         for (name, _) in &self.dims {
@@ -232,6 +249,17 @@ fn bind(
     }
 }
 
+/// Gives dimensions that are sums of others their extents.
+fn derive(graph: &GraphProto, bound: &mut BTreeMap<String, usize>) -> Result<(), OptionProblem> {
+    for dim in graph.input.iter().flat_map(|input| dims_of(input).unwrap_or_default()) {
+        let Dim::Named(name) = dim else { continue };
+        if let Some(extent) = Sum::of(&name).and_then(|sum| sum.extent(bound)) {
+            bind(bound, &name, extent)?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks a shape that an input is given; dimensions with names have the same extent elsewhere.
 fn reshape(
     input: &ValueInfoProto,
@@ -246,7 +274,8 @@ fn reshape(
     for (dimension, (dim, &given)) in dims.iter().zip(shape).enumerate() {
         match dim {
             Dim::Named(name) => bind(bound, name, given)?,
-            &Dim::Fixed(declared) if declared != given => {
+            // Some exporters write 0 where an extent is open.
+            &Dim::Fixed(declared) if declared != given && declared != 0 => {
                 let input = input.name.clone();
                 return Err(OptionProblem::Fixed { input, dimension, given, declared });
             }

@@ -196,3 +196,71 @@ fn a_model_is_cut_at_tensors_and_nodes() {
     let error = outputs(&["zzz"]).unwrap_err();
     assert!(error.contains("none is alike"), "{error}");
 }
+
+/// A step of a decoder: what it is given, what it has kept, and a mask over both.
+fn decoder() -> Model {
+    let mut model = Model::new(13);
+    for (name, dims) in [
+        ("mask", vec![named("batch"), named("past + sequence")]),
+        ("kept", vec![named("batch"), named("past")]),
+        ("given", vec![named("batch"), named("sequence")]),
+    ] {
+        model.graph().input.push(port(name, DataType::Float, dims));
+    }
+    let model = model.node("Concat", "kept given", "all", vec![int("axis", 1)]);
+    model.node("Add", "all mask", "y", vec![]).output("y")
+}
+
+#[test]
+fn dimensions_that_are_sums_of_others_follow_from_them() {
+    let model = decoder();
+    let all = [dim("batch", 1), dim("past", 4), dim("sequence", 2)];
+    let graph = read(&model, |options| options.dims = all.to_vec()).unwrap();
+    assert_eq!(graph.values[graph.inputs[0]].shape, [1, 6]);
+    let contradiction = |options: &mut Options| {
+        options.dims = [&all[..], &[dim("past + sequence", 128)]].concat();
+    };
+    says(read(&model, contradiction), &["`past + sequence` is to be 128 and 6"]);
+    // What is advised plans as it is printed, also where some are given.
+    says(read(&model, |options| options.dims = all[1..].to_vec()), &["--dim batch=1"]);
+    let some = read(&model, |options| options.dims = vec![dim("sequence", 2)]);
+    says(some, &["`mask` [batch, past + 2]", "numbers: --dim batch=1 --dim past=128"]);
+    let error = model.try_import().unwrap_err();
+    let advised = "--dim batch=1 --dim past=128 --dim sequence=128";
+    assert_eq!(error.missing_dims().as_deref(), Some(advised));
+    let all = [dim("batch", 1), dim("past", 128), dim("sequence", 128)];
+    read(&model, |options| options.dims = all.to_vec()).unwrap();
+    // None of the past: the first step.
+    let first = [dim("batch", 1), dim("past", 0), dim("sequence", 2)];
+    let graph = read(&model, |options| options.dims = first.to_vec()).unwrap();
+    assert_eq!(graph.inputs.len(), 2);
+}
+
+/// A name has one extent in all that is advised.
+#[test]
+fn advice_does_not_contradict_itself() {
+    let mut model = Model::new(13).node("Mul", "a b", "y", vec![]).output("y");
+    let open = DimensionProto::default();
+    model.graph().input.push(port("a", DataType::Float, vec![open, named("n")]));
+    model.graph().input.push(port("b", DataType::Float, vec![named("n")]));
+    let advised = model.try_import().unwrap_err().missing_dims();
+    assert_eq!(advised.as_deref(), Some("--shape a=1,128 --dim n=128"));
+}
+
+#[test]
+fn an_extent_of_zero_is_fixed_and_outputs_without_elements_are_left_out() {
+    let mut model = Model::new(13).input("k", &[2, 4]);
+    model.graph().input.push(port("x", DataType::Float, vec![dimension(0), dimension(4)]));
+    let model = model.node("Concat", "x k", "y", vec![int("axis", 0)]).output("y");
+    let model = model.node("Relu", "x", "none", vec![]).output("none");
+    let graph = read(&model, |_| {}).unwrap();
+    assert_eq!((graph.inputs.len(), graph.outputs.len()), (1, 1));
+    let note = "outputs without elements are left out of the pack: `none` [0, 4]";
+    assert_eq!(graph.notes, [note]);
+    // Some exporters write 0 where an extent is open.
+    let graph = read(&model, |all| all.shapes = vec![("x".into(), vec![3, 4])]).unwrap();
+    assert_eq!((graph.inputs.len(), graph.outputs.len()), (2, 2));
+    let mut model = Model::new(13).node("Relu", "x", "y", vec![]).output("y");
+    model.graph().input.push(port("x", DataType::Float, vec![dimension(0), dimension(4)]));
+    says(read(&model, |_| {}), &["no output has an element: `y` [0, 4]; give the inputs"]);
+}
