@@ -41,7 +41,7 @@ impl Floats {
 }
 
 /// Bytes of one element, for the types that can be read.
-fn element_bytes(data_type: DataType) -> Option<usize> {
+pub(super) fn element_bytes(data_type: DataType) -> Option<usize> {
     use DataType::*;
     Some(match data_type {
         Bool | Int8 | Uint8 => 1,
@@ -131,7 +131,7 @@ impl External {
 }
 
 /// The shape of a tensor: dimensions not negative, elements countable.
-fn shape_of(dims: &[i64]) -> Result<(Vec<usize>, usize), TensorProblem> {
+pub(super) fn shape_of(dims: &[i64]) -> Result<(Vec<usize>, usize), TensorProblem> {
     let mut shape = Vec::with_capacity(dims.len());
     for (dimension, &given) in dims.iter().enumerate() {
         let extent =

@@ -145,7 +145,7 @@ fn guess(dim: &Dim, axis: usize, rank: usize) -> usize {
 }
 
 /// A name as a word of a command line.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
     match name.chars().all(plain) && !name.is_empty() {
         true => name.to_owned(),

@@ -24,6 +24,9 @@ pub enum ImportError {
     #[error("the file is not an ONNX model: {reason}")]
     NotOnnx { reason: String },
 
+    #[error("the file is {format}, not an ONNX model; {advice}")]
+    Foreign { format: &'static str, advice: &'static str },
+
     #[error(
         "the ONNX file is truncated: its {field} at byte {at} needs {needs} bytes, but only {has} are left; \
          copy or export the model again"
@@ -150,6 +153,9 @@ pub enum TensorProblem {
     #[error("the type {0} is not supported; export the model with float weights")]
     Type(String),
 
+    #[error("it is sparse, and {0}; the model is invalid: export it again, with dense tensors")]
+    Sparse(String),
+
     #[error("an element does not fit a 64-bit signed integer")]
     Integer,
 
@@ -203,9 +209,15 @@ pub enum NodeProblem {
 
     #[error(
         "how many elements it makes follows from `{value}`, which is computed, and {what} must be constant; fix the \
-         input that it follows from (--constant NAME=VALUE), or cut the model before this node (--until)"
+         input that it follows from (--constant NAME=VALUE), or cut the model before this node: {}",
+        if until.is_empty() { "--until NAME" } else { until }
     )]
-    Length { what: &'static str, value: String },
+    Length {
+        what: &'static str,
+        value: String,
+        /// The options that cut the model at all tensors from which the rest follows.
+        until: String,
+    },
 
     #[error("`{role}` must be {wanted}, but its type is {given}; {}", match *wanted {
         "floats" => "export the model so that it computes in floats",
@@ -271,6 +283,11 @@ impl NodeProblem {
     /// Operands of two types where one is expected.
     pub fn mixed(first: DataType, other: DataType) -> Self {
         NodeProblem::Mixed { first: types::name(first), other: types::name(other) }
+    }
+
+    /// A result whose length follows from what is computed.
+    pub fn length(what: &'static str, value: String) -> Self {
+        NodeProblem::Length { what, value, until: String::new() }
     }
 
     /// Not supported, with what to do.

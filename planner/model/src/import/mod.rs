@@ -19,6 +19,7 @@ mod error;
 mod external;
 mod file;
 mod finish;
+mod foreign;
 mod importer;
 mod memory;
 mod noise;
@@ -27,6 +28,7 @@ mod ops;
 mod options;
 mod order;
 mod ranges;
+mod sparse;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -55,6 +57,8 @@ use std::path::{Path, PathBuf};
 const FOLDING: usize = 1 << 24;
 /// The same for a file that its user named: some make their weights by `ConstantOfShape`.
 const FOLDING_OF_FILE: usize = 1 << 28;
+/// Bytes by which files of other formats are told.
+const HEAD: usize = 1 << 16;
 /// Bytes of constants that import may make for a model in memory.
 const MEMORY_OF_BYTES: u64 = 256 << 20;
 
@@ -81,7 +85,9 @@ pub fn import_with(path: &Path, options: &Options) -> Result<Graph, ImportError>
     if path.is_symlink() {
         folders.extend(path.canonicalize().ok().as_deref().map(folder));
     }
+    let head = bytes.slice(..bytes.len().min(HEAD));
     decode(bytes, folders, options, FOLDING_OF_FILE)
+        .map_err(|error| foreign::instead(path, &head, error))
 }
 
 /// Reads a model from memory. External data are looked for in `folder`, and refused without one.
@@ -120,7 +126,11 @@ fn decode(
         return Err(ImportError::Opset { version: opset });
     }
     let incomplete = || ImportError::Incomplete { missing: "a graph", bytes: length };
-    let allowance = Allowance::new(options.memory, folding);
+    let mut allowance = Allowance::new(options.memory, folding);
+    sparse::densify(model.graph.as_mut().ok_or_else(incomplete)?, &mut allowance)?;
+    for function in &mut model.functions {
+        sparse::nodes(&mut function.node, &mut allowance)?;
+    }
     options.apply(model.graph.as_mut().ok_or_else(incomplete)?, &allowance)?;
     let graph = model.graph.as_ref().ok_or_else(incomplete)?;
     let importer = Importer::new(&model, graph, opset, folders, allowance);

@@ -57,9 +57,9 @@ fn head(model: &Model) -> Vec<u8> {
     let graph = GraphProto {
         node: model.nodes().to_vec(),
         name: model.name().to_string(),
-        initializer: Vec::new(),
         input: vec![value(model.input_name(), model.input_type(), model.input_shape())],
         output: outputs.map(|shape| value("output", DataType::Float, shape)).collect(),
+        ..GraphProto::default()
     };
     let mut bytes = ModelProto {
         ir_version: IR_VERSION,

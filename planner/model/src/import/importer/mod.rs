@@ -2,6 +2,7 @@
 
 mod control;
 mod flex;
+mod frontier;
 mod old;
 mod scope;
 mod sequence;
@@ -103,12 +104,16 @@ impl<'a> Importer<'a> {
         if !dynamic.is_empty() {
             self.problems.push(ImportError::Dynamic { inputs: dynamic });
         }
-        for index in order {
+        for &index in &order {
             self.node(index);
         }
         let (mut outputs, mut empty) = (vec![], vec![]);
         for output in &graph.output {
             match self.output(&output.name) {
+                Ok(Output::Unknown) if self.problems.is_empty() => {
+                    let (output, problem) = (output.name.clone(), NodeProblem::Unknown);
+                    self.problems.push(ImportError::Output { output, problem });
+                }
                 Ok(Output::Unknown) => {}
                 Ok(Output::Empty(shape)) => empty.push(format!("`{}` {shape:?}", output.name)),
                 Ok(Output::Value(value, kind)) => {
@@ -124,6 +129,7 @@ impl<'a> Importer<'a> {
             let note = format!("outputs without elements are left out of the pack: {all}");
             self.builder.graph.notes.push(note);
         }
+        self.name_cuts(&order);
         let needed: Vec<ValueId> = match self.problems.is_empty() {
             true => outputs.iter().map(|&(_, value, _)| value).collect(),
             // What reads the others is not known.
@@ -270,6 +276,9 @@ impl<'a> Importer<'a> {
         }
         let translate = ops::find(proto)?;
         let mut inputs = self.inputs(proto, name);
+        if inputs.iter().any(|given| matches!(given, Given::Unknown)) {
+            return Err(NodeProblem::Unknown);
+        }
         if proto.op_type == "Identity" && matches!(inputs[..], [Given::Sequence(_)]) {
             return Ok(inputs);
         }

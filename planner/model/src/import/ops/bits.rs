@@ -4,9 +4,8 @@ use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
-use super::super::types::{is_float, wrap};
+use super::super::types::wrap;
 use super::elementwise::{Operands, common, operands};
-use super::folded::only_folded;
 
 /// A function of the bits of two integers of one type.
 pub(super) fn binary(
@@ -56,8 +55,9 @@ pub(super) fn not(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
             cx.charge(&array.shape)?;
             Ok(vec![Operand::integers(kind, array.map(|bits| wrap(kind, (!bits).into())))])
         }
-        Operand::Float(kind, _) => Err(NodeProblem::wrong_type("x", "integers", kind)),
-        _ => Err(only_folded()),
+        Operand::Float(kind, _) | Operand::Whole(kind, _) => {
+            Err(NodeProblem::wrong_type("x", "integers", kind))
+        }
     }
 }
 
@@ -68,12 +68,10 @@ pub(super) fn are(
 ) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.input(0, "x")?;
     let Operand::Float(_, value) = x else {
-        return Err(match is_float(x.kind()) {
-            true => only_folded(),
-            false => NodeProblem::wrong_type("x", "floats", x.kind()),
-        });
+        return Err(NodeProblem::wrong_type("x", "floats", x.kind()));
     };
-    let array = cx.builder.array(value)?.ok_or_else(only_folded)?;
+    // Floats that flow are asked elsewhere.
+    let array = cx.builder.array(value)?.ok_or(NodeProblem::Unknown)?;
     cx.charge(&array.shape)?;
     let truths = array.map(|value| i64::from(question(value)));
     Ok(vec![Operand::integers(DataType::Bool, truths)])

@@ -5,8 +5,7 @@ use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
-use super::super::types::{self, float_of, is_float, name, truncated, wide, wrap};
-use super::folded::only_folded;
+use super::super::types::{self, float_of, is_float, truncated, wide, wrap};
 use crate::graph::ValueId;
 
 /// The type that a cast is to.
@@ -33,14 +32,11 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
             }
             match is_float(to) {
                 true => Ok(vec![Operand::Float(to, value)]),
-                false => Err(NodeProblem::unsupported(format!(
-                    "a computed tensor cannot become {}; only floats are computed",
-                    name(to)
-                ))),
+                false => Err(NodeProblem::Unknown),
             }
         }
         // What flows to or from integers is another's.
-        Operand::Whole(..) => Err(only_folded()),
+        Operand::Whole(..) => Err(NodeProblem::Unknown),
         Operand::Integer(from, array) => {
             cx.charge_for(&array.shape, size_of::<f64>() + size_of::<f32>())?;
             Ok(match is_float(to) {
@@ -67,7 +63,7 @@ fn constant(
         let narrowed = cx.builder.narrowed(value);
         return Ok(vec![Operand::Float(to, narrowed)]);
     }
-    let array: Array<f64> = cx.builder.array(value)?.ok_or_else(only_folded)?;
+    let array: Array<f64> = cx.builder.array(value)?.ok_or(NodeProblem::Unknown)?;
     cx.charge_for(&array.shape, size_of::<f64>() + size_of::<f32>())?;
     Ok(match is_float(to) {
         true => cx.folded(to, array),

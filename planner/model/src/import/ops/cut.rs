@@ -183,7 +183,7 @@ fn from_computed(cx: &mut Context<'_, '_>, data: Operand) -> Result<Vec<Operand>
         let Some(length) = length.map(|length| length as usize) else {
             let value = if known(from).is_some() { to } else { from };
             let value = steps.cx.name_of(value);
-            return Err(NodeProblem::Length { what: "`ends` - `starts`", value });
+            return Err(NodeProblem::length("`ends` - `starts`", value));
         };
         made = entries_from(&mut steps, &made, axis, (&starts, at), [length, step as usize])?;
     }

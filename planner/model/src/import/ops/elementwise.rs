@@ -8,7 +8,6 @@ use super::super::onnx::DataType;
 use super::super::types::{self, limits, truncated, wide, wrap};
 use super::Reduction;
 use super::compose::Steps;
-use super::folded::only_folded;
 use crate::graph::{Op, ValueId};
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -236,7 +235,8 @@ pub(super) fn compare(
         }
         Operands::Floats(_, values) => {
             let truth = |a: f64, b: f64| f64::from(u8::from(a.partial_cmp(&b).is_some_and(holds)));
-            let folded = floats(cx, &values, truth)?.ok_or_else(only_folded)?;
+            // Floats that flow are compared elsewhere.
+            let folded = floats(cx, &values, truth)?.ok_or(NodeProblem::Unknown)?;
             let truths = folded.map(|truth| i64::from(truth != 0.0));
             Ok(vec![Operand::integers(DataType::Bool, truths)])
         }
@@ -317,7 +317,7 @@ fn computed(cx: &mut Context<'_, '_>, x: ValueId) -> Result<Vec<Operand>, NodePr
             let one = cx.number("constant", 1.0);
             return cx.emit(Op::Div, vec![Some(one), Some(x)], shape);
         }
-        _ => return Err(only_folded()),
+        _ => return Err(NodeProblem::wrong_type("x", "truth values", cx.kind())),
     };
     cx.emit(op, vec![Some(x)], shape)
 }

@@ -16,14 +16,6 @@ use super::offsets;
 use crate::graph::{Constant, Op, ValueId};
 use std::sync::Arc;
 
-/// The operator was met where its input is computed, not constant.
-pub(super) fn only_folded() -> NodeProblem {
-    NodeProblem::unsupported(
-        "it is only folded on constants; fix the input that it follows from (--constant NAME=VALUE), or rewrite the \
-         model without it",
-    )
-}
-
 /// A tensor of the file, as an operand.
 fn loaded(cx: &mut Context<'_, '_>, tensor: &TensorProto) -> Result<Vec<Operand>, NodeProblem> {
     Ok(vec![match data::read(tensor, cx.external, &cx.builder.allowance)? {
@@ -137,7 +129,7 @@ fn computed_range(
         return Err(NodeProblem::NotConstant { role: "delta", value: cx.name_of(by) });
     };
     let Some(length) = offsets::difference(&cx.builder.graph, (to, 0), (from, 0)) else {
-        return Err(NodeProblem::Length { what: "limit - start", value: cx.name_of(to) });
+        return Err(NodeProblem::length("limit - start", cx.name_of(to)));
     };
     let count = (length / by).ceil().max(0.0);
     if !count.is_finite() {
@@ -177,7 +169,7 @@ pub(super) fn range(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         Operands::Floats(kind, values) => {
             let mut ends = [0.0; 3];
             for (end, &value) in ends.iter_mut().zip(&values) {
-                let array = cx.builder.array(value)?.ok_or_else(only_folded)?;
+                let array = cx.builder.array(value)?.ok_or(NodeProblem::Unknown)?;
                 single(array.data.len())?;
                 *end = array.data[0];
             }
@@ -223,9 +215,8 @@ pub(super) fn select(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
                 }
                 (Some(x), None) => mask(cx, y, &x, &condition),
                 (None, Some(y)) => mask(cx, x, &y, &condition.map(|which| i64::from(which == 0))),
-                (None, None) => Err(NodeProblem::unsupported(
-                    "one of the tensors that it chooses from must be constant; rewrite it as arithmetic",
-                )),
+                // Two that flow are chosen among elsewhere.
+                (None, None) => Err(NodeProblem::Unknown),
             }
         }
     }
@@ -242,9 +233,6 @@ fn mask(
     constant: &Array<f64>,
     condition: &Array<i64>,
 ) -> Result<Vec<Operand>, NodeProblem> {
-    if constant.data.iter().any(|value| value.is_nan()) {
-        return Err(NodeProblem::unsupported("its constant is no number; use another value"));
-    }
     let mask = choose(cx, condition, constant, &Array::scalar(f64::NAN))?;
     let shape = common(&cx.shape(x), &mask.shape)?;
     let (name, kind) = (format!("{}/mask", cx.name), cx.kind());

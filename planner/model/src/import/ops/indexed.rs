@@ -5,9 +5,8 @@ use super::super::attributes::size;
 use super::super::builder::Operand;
 use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
-use super::super::types::{is_float, wide, wrap};
+use super::super::types::{is_float, limits, wide, wrap};
 use super::compose::int;
-use super::flowing::refused;
 use std::rc::Rc;
 
 /// A row number that counts from either end.
@@ -257,12 +256,19 @@ fn combined(
         rounds[round][place] = at;
     }
     let kind = data.kind();
-    if !is_float(kind) {
-        return Err(refused(kind));
-    }
-    let name = format!("{}/neutral", cx.name);
-    let row = Array { shape: vec![1, width], data: vec![neutral; width] };
-    let row = Operand::Float(kind, cx.builder.constant(name, kind, row));
+    let (name, shape_of_row) = (format!("{}/neutral", cx.name), vec![1, width]);
+    let row = match is_float(kind) {
+        true => {
+            let row = Array { shape: shape_of_row, data: vec![neutral; width] };
+            Operand::Float(kind, cx.builder.constant(name, kind, row))
+        }
+        false => {
+            // What flows has 32 bits. A cast stops at the ends of them.
+            let (least, most) = limits(kind);
+            let number = i128::from(neutral as i32).clamp(least, most);
+            Operand::integers(kind, Array { shape: shape_of_row, data: vec![number as i64; width] })
+        }
+    };
     let all = cx.serve("all", "Concat", vec![updates, row], vec![int("axis", 0)])?;
     let mut total = data;
     for (round, sources) in rounds.iter().enumerate() {

@@ -5,6 +5,8 @@ use super::super::builder::Operand;
 use super::super::context::Context;
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
+use super::compose::Steps;
+use super::computed::flows;
 use crate::graph::Op;
 
 /// Emits a function of one float tensor.
@@ -62,19 +64,45 @@ pub(super) fn celu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     cx.emit(Op::Mul, vec![Some(bent), Some(alpha)], shape)
 }
 
-pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let (min, max) = if cx.opset < 11 {
-        (cx.attributes().float("min")?, cx.attributes().float("max")?)
-    } else {
-        (cx.optional_scalar(1, "min")?, cx.optional_scalar(2, "max")?)
-    };
-    // What is absent is the type's largest finite number, so that infinities do not stay. A bound that is NaN bounds nothing.
-    let most = match cx.kind() {
+/// The largest finite number of a type; of double precision none is known.
+fn largest(kind: DataType) -> f32 {
+    match kind {
         DataType::Float16 => 65504.0,
         DataType::Bfloat16 => f32::from_bits(0x7f7f_0000),
         DataType::Double => f32::INFINITY,
         _ => f32::MAX,
+    }
+}
+
+/// Bounds of which one is computed; `None` where both are constant.
+fn computed_bounds(cx: &mut Context<'_, '_>) -> Result<Option<Vec<Operand>>, NodeProblem> {
+    let bounds = [cx.optional(1)?, cx.optional(2)?];
+    if !bounds.iter().flatten().any(|bound| flows(cx, bound)) {
+        return Ok(None);
+    }
+    let mut made = cx.input(0, "x")?;
+    let (kind, most, shape) = (cx.kind(), largest(cx.kind()), cx.shape_of(&made));
+    let mut steps = Steps::new(cx);
+    for (operator, bound, absent) in [("Max", &bounds[0], -most), ("Min", &bounds[1], most)] {
+        let bound = match bound {
+            Some(bound) => steps.shaped(bound, &[])?,
+            None => steps.scalar(kind, absent.into()),
+        };
+        made = steps.apply(operator, &[&made, &bound], vec![])?;
+    }
+    Ok(Some(vec![steps.shaped(&made, &shape)?]))
+}
+
+pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let (min, max) = if cx.opset < 11 {
+        (cx.attributes().float("min")?, cx.attributes().float("max")?)
+    } else if let Some(made) = computed_bounds(cx)? {
+        return Ok(made);
+    } else {
+        (cx.optional_scalar(1, "min")?, cx.optional_scalar(2, "max")?)
     };
+    // What is absent is the type's largest finite number, so that infinities do not stay. A bound that is NaN bounds nothing.
+    let most = largest(cx.kind());
     let (min, max) = (min.unwrap_or(-most), max.unwrap_or(most));
     unary(cx, Op::Clip { min, max })
 }

@@ -6,7 +6,6 @@ use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
 use super::super::types::wide;
-use super::folded::only_folded;
 use std::cmp::Ordering;
 
 /// Constant numbers of either kind, as what compares alike.
@@ -15,7 +14,7 @@ enum Numbers {
     Floats(DataType, Array<f64>),
 }
 
-/// A constant that a node reads, or what to do about one that flows.
+/// A constant that a node reads. Of one that flows the length of the result is not known.
 fn numbers(
     cx: &mut Context<'_, '_>,
     index: usize,
@@ -26,10 +25,13 @@ fn numbers(
             cx.charge(&array.shape)?;
             Numbers::Integers(kind, (*array).clone())
         }
-        Operand::Float(kind, value) => {
-            Numbers::Floats(kind, cx.builder.array(value)?.ok_or_else(only_folded)?)
+        Operand::Float(kind, value) => match cx.builder.array(value)? {
+            Some(array) => Numbers::Floats(kind, array),
+            None => return Err(NodeProblem::length("its input", cx.name_of(value))),
+        },
+        Operand::Whole(_, value) => {
+            return Err(NodeProblem::length("its input", cx.name_of(value)));
         }
-        _ => return Err(only_folded()),
     })
 }
 

@@ -26,9 +26,6 @@ pub(super) fn translate(
         Given::Known(operand) => test(operand),
         _ => false,
     };
-    if cx.inputs.iter().any(|given| matches!(given, Given::Unknown)) {
-        return Ok(None);
-    }
     let words = cx.inputs.iter().any(|one| given(one, |x| matches!(x, Operand::Whole(..))));
     let floats = (cx.inputs.iter()).any(|one| match one {
         Given::Known(Operand::Float(_, value)) => {
@@ -179,7 +176,7 @@ fn cast(cx: &mut Context<'_, '_>) -> Result<Option<Vec<Operand>>, NodeProblem> {
     }))
 }
 
-/// A choice; `None` where the condition is constant and a constant takes a part's place.
+/// A choice; `None` where the condition is constant and constant numbers take a part's place.
 fn choose(cx: &mut Context<'_, '_>) -> Result<Option<Vec<Operand>>, NodeProblem> {
     let given = [cx.input(0, "condition")?, cx.input(1, "x")?, cx.input(2, "y")?];
     let [condition, x, y] = &given;
@@ -194,7 +191,17 @@ fn choose(cx: &mut Context<'_, '_>) -> Result<Option<Vec<Operand>>, NodeProblem>
         Operand::Integer(..) => false,
         Operand::Whole(..) => true,
     };
-    let masks = is_float(x.kind()) && !(flows(x) && flows(y));
+    // In a mask NaN stands for what flows.
+    let is_nan = |operand: &Operand| match operand {
+        Operand::Float(_, value) => {
+            let constant = cx.builder.graph.values[*value].constant.as_ref();
+            constant.is_some_and(|of| (0..of.len()).any(|at| of.get(at).is_nan()))
+        }
+        _ => false,
+    };
+    let one_flows = flows(x) != flows(y);
+    let masks =
+        is_float(x.kind()) && !(flows(x) && flows(y)) && !(one_flows && (is_nan(x) || is_nan(y)));
     if !flows(condition) && masks {
         return Ok(None);
     }

@@ -230,3 +230,17 @@ fn integers_that_may_not_fit_32_bits_are_said() {
     let masks = masks.node("Cast", "e", "m", whole()).list("k", &[1 << 30]);
     assert!(notes(masks.node("Mul", "m k", "y", vec![])).is_empty());
 }
+
+#[test]
+fn integers_are_added_up_where_constant_indices_say() {
+    let scattered = |how: &str| {
+        let model = flowing(18, DataType::Int32, &[3]).list("at", &[2, 0, 2]);
+        let model = model.node("Add", "w w", "u", vec![]);
+        let how = vec![string("reduction", how)];
+        model.node("ScatterElements", "w at u", "y", how).output("y").run()
+    };
+    assert_eq!(scattered("add"), [5.0, 2.0, 11.0]);
+    assert_eq!(scattered("mul"), [4.0, 2.0, 36.0]);
+    assert_eq!(scattered("max"), [4.0, 2.0, 6.0]);
+    assert_eq!(scattered("min"), [1.0, 2.0, 2.0]);
+}

@@ -145,3 +145,39 @@ fn unused_inputs_stay() {
     assert_eq!(graph.inputs.len(), 2);
     reference::run(&graph, &[vec![1.0; 2], vec![1.0; 3]]);
 }
+
+fn sparse(values: TensorProto, indices: TensorProto, dims: &[i64]) -> SparseTensorProto {
+    SparseTensorProto { values: Some(values), indices: Some(indices), dims: dims.into() }
+}
+
+#[test]
+fn sparse_tensors_become_dense() {
+    let with = |indices: TensorProto, dims: &[i64]| {
+        let mut model = single(13, "Add", &[2, 3], "x w", vec![]);
+        let values = float_tensor("w", &[2], &[10.0, 20.0]);
+        model.graph().sparse_initializer.push(sparse(values, indices, dims));
+        model
+    };
+    let expected = [1.0, 12.0, 3.0, 4.0, 5.0, 26.0];
+    assert_eq!(with(integer_tensor("", &[2], &[1, 5]), &[2, 3]).run(), expected);
+    assert_eq!(with(integer_tensor("", &[2, 2], &[0, 1, 1, 2]), &[2, 3]).run(), expected);
+    for (indices, dims, says) in [
+        (integer_tensor("", &[2], &[1, 1]), vec![2, 3], "two of its values are for element 1"),
+        (
+            integer_tensor("", &[2], &[1, 6]),
+            vec![2, 3],
+            "its index [6] is outside the shape [2, 3]",
+        ),
+        (integer_tensor("", &[2, 2], &[0, 1, 2, 0]), vec![2, 3], "its index [2, 0] is outside"),
+        (integer_tensor("", &[1], &[1]), vec![2, 3], "it has 2 values, but 1 indices"),
+        (integer_tensor("", &[2], &[1, 2]), vec![1 << 20, 1 << 20], "needs 4 TiB"),
+    ] {
+        let error = with(indices, &dims).error();
+        assert!(error.starts_with("tensor `w`: ") && error.contains(says), "{error}");
+    }
+    let value = sparse(float_tensor("", &[1], &[7.0]), integer_tensor("", &[1], &[2]), &[3]);
+    let sparse_tensor = Some(value);
+    let value = AttributeProto { name: "sparse_value".into(), sparse_tensor, ..Default::default() };
+    let model = Model::new(13).input("x", &[3]).node("Constant", "", "c", vec![value]);
+    assert_eq!(model.node("Add", "x c", "y", vec![]).output("y").run(), [1.0, 2.0, 10.0]);
+}

@@ -146,7 +146,7 @@ fn a_constant_may_take_the_place_of_a_part() {
     };
     assert_eq!(model("c x v").run(), [1.0, f64::NEG_INFINITY, 3.0, f64::NEG_INFINITY]);
     assert_eq!(model("c v x").run(), [f64::NEG_INFINITY, 2.0, f64::NEG_INFINITY, 4.0]);
-    assert!(model("c x n").error().contains("no number"));
+    assert!(model("c x n").run()[1].is_nan());
     assert_eq!(model("c x x").run(), [1.0, 2.0, 3.0, 4.0]);
     assert!(model("x x v").error().contains("condition"));
 }
