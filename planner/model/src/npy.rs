@@ -6,9 +6,12 @@
 //! network has integers. What is written is little-endian, of the network's own type, in C order.
 
 use crate::replace::replace;
+use crate::weights::halves;
+use eyelet::kernels::table::f16;
 use eyelet::pack::PortType;
 use npyz::{
-    Deserialize, NpyFile, NpyHeader, Order, Serialize, TypeChar, WriteOptions, WriterBuilder,
+    DType, DTypeError, Deserialize, Endianness, NpyFile, NpyHeader, Order, Serialize, TypeChar,
+    TypeRead, TypeWrite, WriteOptions, WriterBuilder,
 };
 use std::cell::Cell;
 use std::fs::File;
@@ -175,6 +178,7 @@ impl Npy {
             return Err(Error::Length { path, shape, slice: out.len() });
         }
         match self.kind {
+            (TypeChar::Float, 2) => self.convert(out, |value: Half| f16(value.0)),
             (TypeChar::Float, 4) => self.convert(out, |value: f32| value),
             (TypeChar::Float, _) => self.convert(out, |value: f64| value as f32),
             (TypeChar::Int, 1) => self.convert(out, |value: i8| f32::from(value)),
@@ -195,6 +199,7 @@ impl Npy {
         let mut whole = vec![0i128; if kind.0 == TypeChar::Float { 0 } else { count }];
         let mut real = vec![0f64; count - whole.len()];
         match kind {
+            (TypeChar::Float, 2) => self.convert(&mut real, |value: Half| f16(value.0).into()),
             (TypeChar::Float, 4) => self.convert(&mut real, |value: f32| value.into()),
             (TypeChar::Float, _) => self.convert(&mut real, |value: f64| value),
             (TypeChar::Int, 1) => self.convert(&mut whole, |value: i8| value.into()),
@@ -263,10 +268,59 @@ impl Npy {
     }
 }
 
+/// A float of half precision, as it is stored.
+struct Half(u16);
+
+/// Reads and writes halves in a byte order.
+struct Halves {
+    big: bool,
+}
+
+impl Halves {
+    fn new(dtype: &DType) -> Self {
+        let big = matches!(dtype, DType::Plain(found) if found.endianness() == Endianness::Big);
+        Self { big }
+    }
+}
+
+impl Deserialize for Half {
+    type TypeReader = Halves;
+
+    fn reader(dtype: &DType) -> Result<Halves, DTypeError> {
+        Ok(Halves::new(dtype))
+    }
+}
+
+impl Serialize for Half {
+    type TypeWriter = Halves;
+
+    fn writer(dtype: &DType) -> Result<Halves, DTypeError> {
+        Ok(Halves::new(dtype))
+    }
+}
+
+impl TypeRead for Halves {
+    type Value = Half;
+
+    fn read_one<R: Read>(&self, mut bytes: R) -> io::Result<Half> {
+        let mut pair = [0; 2];
+        bytes.read_exact(&mut pair)?;
+        Ok(Half(if self.big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }))
+    }
+}
+
+impl TypeWrite for Halves {
+    type Value = Half;
+
+    fn write_one<W: io::Write>(&self, mut writer: W, value: &Half) -> io::Result<()> {
+        writer.write_all(&if self.big { value.0.to_be_bytes() } else { value.0.to_le_bytes() })
+    }
+}
+
 /// Whether elements of this type and size are real numbers that can be read.
 fn is_real(kind: (TypeChar, usize)) -> bool {
     match kind {
-        (TypeChar::Float, size) => matches!(size, 4 | 8),
+        (TypeChar::Float, size) => matches!(size, 2 | 4 | 8),
         (TypeChar::Int | TypeChar::Uint, size) => matches!(size, 1 | 2 | 4 | 8),
         (TypeChar::Bool, size) => size == 1,
         _ => false,
@@ -367,6 +421,21 @@ pub fn write(path: impl AsRef<Path>, shape: &[usize], data: &[f32]) -> Result<()
     write_as(path, shape, "<f4", data, |value| *value)
 }
 
+/// Writes floats as elements of this type, as [`write()`] does those of single precision. NumPy has no type of bfloat16:
+/// they are written in single precision.
+pub fn write_floats(
+    path: impl AsRef<Path>,
+    shape: &[usize],
+    kind: PortType,
+    data: &[f32],
+) -> Result<(), Error> {
+    match kind {
+        PortType::Half => write_as(path, shape, "<f2", data, |value| Half(halves::f16(*value))),
+        PortType::Double => write_as(path, shape, "<f8", data, |value| f64::from(*value)),
+        _ => write(path, shape, data),
+    }
+}
+
 /// Writes words as elements of this type, as [`write()`] does floats.
 pub fn write_words(
     path: impl AsRef<Path>,
@@ -462,6 +531,30 @@ mod tests {
         assert_eq!(data, [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
     }
 
+    /// Halves in both byte orders; NaN, infinities, the least and what is rounded.
+    #[test]
+    fn halves_are_read_and_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let values = [1.5, -0.25, f32::INFINITY, 65504.0, 5.960_464_5e-8];
+        let bits = values.map(halves::f16);
+        let little = bytes(&bits, |bits| bits.to_le_bytes());
+        for (descr, data) in
+            [("'<f2'", little.clone()), ("'>f2'", bytes(&bits, |b| b.to_be_bytes()))]
+        {
+            let path = file(directory.path(), descr, false, "(5,)", &data);
+            assert_eq!(read(&path).unwrap(), (vec![5], values.to_vec()), "{descr}");
+            let (_, numbers) = open(&path).unwrap().numbers().unwrap();
+            assert_eq!(numbers, Numbers::Real(values.map(f64::from).to_vec()));
+        }
+        let path = directory.path().join("half.npy");
+        write_floats(&path, &[6], PortType::Half, &[&values[..], &[1.000_1]].concat()).unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert!(written.ends_with(&[&little[..], &0x3c00u16.to_le_bytes()].concat()));
+        assert!(String::from_utf8_lossy(&written).contains("'<f2'"));
+        write_floats(&path, &[1], PortType::Double, &[0.5]).unwrap();
+        assert!(std::fs::read(&path).unwrap().ends_with(&0.5f64.to_le_bytes()));
+    }
+
     /// The digits' files were written by NumPy.
     #[test]
     fn numpys_files_are_read() {
@@ -542,7 +635,7 @@ mod tests {
         has(message("'<f4'", "(3, 2)", 24), &["[3, 2]", "[1, 2, 3]"]);
         has(message("'<f4'", "(2, 3)", 23), &["truncated", "24", "23"]);
         has(message("'<c8'", "(2, 3)", 48), &["<c8", "astype"]);
-        has(message("'<f2'", "(2, 3)", 12), &["<f2", "astype"]);
+        has(message("'<f16'", "(2, 3)", 96), &["<f16", "astype"]);
         has(message("[('a', '<f4')]", "(2, 3)", 24), &["'a'", "astype"]);
         has(message("'<f4'", "(4611686018427387904,)", 0), &["4611686018427387904"]);
         has(message("'<f4'", "2", 0), &["not a .npy file"]);

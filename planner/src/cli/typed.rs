@@ -133,9 +133,7 @@ fn typed(option: &Arg, value: &Value, folder: &Path) -> Result<Vec<OsString>, St
         }
         value => {
             let text = match value {
-                Value::String(text) if is_path(option.get_value_parser()) => {
-                    folder.join(text).into_os_string()
-                }
+                Value::String(text) if is_path(option.get_value_parser()) => relative(text, folder),
                 Value::String(text) => text.into(),
                 Value::Integer(number) => number.to_string().into(),
                 Value::Float(number) => number.to_string().into(),
@@ -145,6 +143,19 @@ fn typed(option: &Arg, value: &Value, folder: &Path) -> Result<Vec<OsString>, St
             word.push(text);
             Ok(vec![word])
         }
+    }
+}
+
+/// A path, or a name and a path as in `ids=ids.npy`, relative to a folder.
+fn relative(text: &str, folder: &Path) -> OsString {
+    let whole = folder.join(text);
+    match text.split_once('=') {
+        Some((name, path)) if !whole.exists() => {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(folder.join(path));
+            word
+        }
+        _ => whole.into_os_string(),
     }
 }
 
@@ -187,6 +198,8 @@ mod tests {
         assert_eq!(words("[plan]\nexact = false\n", &["plan", "MODEL"]), ["plan", "m.onnx"]);
         let labels = words("[run]\nlabels = 'l.txt'\n", &["run", "MODEL"]);
         assert_eq!(labels, ["run", "--labels=l.txt", "m.onnx"]);
+        let inputs = words("[run]\ninput = ['ids=i.npy', 'x.npy']\n", &["run", "MODEL"]);
+        assert_eq!(inputs, ["run", "--input=ids=i.npy", "--input=x.npy", "m.onnx"]);
     }
 
     trait MapModel {

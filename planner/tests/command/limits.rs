@@ -45,6 +45,7 @@ fn write(
         initializer,
         input: ["x", "z"].map(|name| port(name, shape)).into(),
         output: outputs.iter().map(|name| port(name, shape)).collect(),
+        ..GraphProto::default()
     };
     let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
     let model = ModelProto { opset_import, graph: Some(graph), ..ModelProto::default() };

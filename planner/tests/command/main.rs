@@ -10,6 +10,7 @@ mod darknet;
 mod errors;
 mod files;
 mod firmware;
+mod inputs;
 mod limits;
 mod memory;
 mod pages;

@@ -65,6 +65,7 @@ fn lstm(path: &Path) {
         ],
         input: vec![port("x", &[TIMES, 1, 16])],
         output: vec![port("y", &[TIMES, 1, 1, HIDDEN])],
+        ..GraphProto::default()
     };
     let model = ModelProto {
         opset_import: vec![OperatorSetIdProto { version: 17, ..OperatorSetIdProto::default() }],

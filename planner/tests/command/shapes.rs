@@ -97,6 +97,7 @@ fn transformer(path: &Path) {
         ],
         input: vec![port("ids", DataType::Int64, &["batch", "seq"])],
         output: vec![port("out", DataType::Float, &["batch", "seq", "width"])],
+        ..GraphProto::default()
     };
     let opset = OperatorSetIdProto { domain: String::new(), version: 17 };
     let model = ModelProto {

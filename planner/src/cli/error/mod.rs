@@ -126,6 +126,8 @@ pub enum Error {
     Gpu(Box<dyn std::error::Error + Send + Sync>),
     #[error("{}: inference {number}: {source}", path.display())]
     Infer { path: PathBuf, number: u32, source: InferError },
+    #[error("{}: inference {number}: {source}; the index follows from {inputs}", path.display())]
+    Index { path: PathBuf, number: u32, source: InferError, inputs: String },
     #[error(transparent)]
     TaskSet(#[from] Box<eyelet_tasks::set::SetError>),
 

@@ -21,6 +21,10 @@ pub enum RunError {
     Switch { path: PathBuf, budget: u64, source: BudgetError },
     #[error("the network has {} ({}), but {given} --input options are given", inputs(names), names.join(", "))]
     Inputs { names: Vec<String>, given: usize },
+    #[error("--input {name}: the network has no such input; its inputs are {}", names.join(", "))]
+    NoInput { name: String, names: Vec<String> },
+    #[error("--input {name} is given twice")]
+    InputTwice { name: String },
     #[error("input `{name}`: {source}")]
     Input { name: String, source: npy::Error },
     #[error("this eyelet was built without CUDA: build it with --features cuda")]

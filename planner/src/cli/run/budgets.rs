@@ -7,7 +7,7 @@ use super::fast::{self, FastMemory};
 use super::input::Input;
 use super::report::{Spread, known, of_shape};
 use super::times::digest_of;
-use super::{Chosen, Output, choose, process};
+use super::{Chosen, Output, choose, process, tables};
 use crate::cli::Error;
 use crate::cli::budgets::{Budgets as Written, POINTS};
 use crate::cli::output::{milliseconds, plural};
@@ -231,8 +231,7 @@ fn phases(
     let threads = options.threads;
     let budgets = args.budgets.sizes();
     let skeleton = *instance.skeleton();
-    let inputs =
-        Input::all(&args.inputs, skeleton.inputs, |port| skeleton.text(port.name).to_owned())?;
+    let inputs = Input::all(&args.inputs, &skeleton)?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
         shape: None,
@@ -324,8 +323,9 @@ fn infer(
         input.write(model, index)?;
     }
     let start = Instant::now();
-    let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
-    model.infer(device).map_err(failed)?;
+    model
+        .infer(device)
+        .map_err(|source| tables::failed(model.skeleton(), &args.pack, number, source))?;
     Ok(start.elapsed().as_nanos() as u64)
 }
 

@@ -3,45 +3,89 @@
 use super::super::Error;
 use super::super::error::RunError;
 use super::super::pack_file::shape_of;
+use super::tables;
 use eyelet::executor::Ports;
-use eyelet::pack::{Port, PortType};
+use eyelet::pack::{Port, PortType, Skeleton};
 use eyelet_planner::npy;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// A file, and the input that it is said to be of: `ids=ids.npy`.
+#[derive(Debug, PartialEq)]
+pub struct Named {
+    pub name: Option<String>,
+    pub path: PathBuf,
+}
+
+impl Named {
+    /// Takes a word apart at its first `=` after which there is a file, unless the whole is one; else at its first.
+    pub fn of(word: &Path) -> Self {
+        let plain = || Self { name: None, path: word.to_owned() };
+        let Some(text) = word.to_str().filter(|_| !word.exists()) else { return plain() };
+        let parts = || text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let found = parts().find(|(_, path)| Path::new(path).is_file()).or_else(|| parts().next());
+        match found {
+            Some((name, path)) => Self { name: Some(name.into()), path: path.into() },
+            None => plain(),
+        }
+    }
+}
 
 /// Where an input comes from. It is written again before every inference, since inferences reuse its
 /// memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Input {
     /// A file, which must have the shape of the input of that name.
     File { path: PathBuf, name: String, shape: Vec<usize> },
-    /// Made-up values with this seed.
-    Seeded(u64),
+    /// Made-up values with this seed; integers that choose from a table of so many rows choose some that it has.
+    Seeded { seed: u64, entries: Option<u32> },
     /// A picture's values, or its pixels.
     Picture(Vec<f32>),
 }
 
 impl Input {
-    /// One for each of the network's inputs: all of them files, or none.
-    pub fn all(
-        files: &[PathBuf],
-        ports: &[Port],
-        name: impl Fn(&Port) -> String,
-    ) -> Result<Vec<Self>, Error> {
+    /// One for each of the network's inputs: all of them files, or none. A file is that of the input that it names, as
+    /// in `ids=ids.npy`; the others are in the model's order.
+    pub fn all(files: &[PathBuf], skeleton: &Skeleton<'_>) -> Result<Vec<Self>, Error> {
+        let ports = skeleton.inputs;
         if files.is_empty() {
-            return Ok((0..ports.len() as u64).map(Self::Seeded).collect());
+            return Ok(Self::seeded(skeleton));
         }
-        if files.len() != ports.len() {
-            let names = ports.iter().map(name).collect();
-            return Err(RunError::Inputs { names, given: files.len() }.into());
+        let names: Vec<&str> = ports.iter().map(|port| skeleton.text(port.name)).collect();
+        let owned = || names.iter().map(|&name| name.to_owned()).collect();
+        let mut paths: Vec<Option<PathBuf>> = vec![None; ports.len()];
+        let mut others = Vec::new();
+        for file in files {
+            let Named { name: Some(name), path } = Named::of(file) else {
+                others.push(file.clone());
+                continue;
+            };
+            let Some(place) = names.iter().position(|&other| other == name) else {
+                return Err(RunError::NoInput { name, names: owned() }.into());
+            };
+            if paths[place].replace(path).is_some() {
+                return Err(RunError::InputTwice { name }.into());
+            }
         }
-        Ok(files
-            .iter()
-            .zip(ports)
-            .map(|(path, port)| {
-                let (path, name) = (path.clone(), name(port));
-                Self::File { path, name, shape: shape_of(port) }
-            })
-            .collect())
+        let mut others = others.into_iter();
+        for path in &mut paths {
+            *path = path.take().or_else(|| others.next());
+        }
+        if paths.contains(&None) || others.next().is_some() {
+            return Err(RunError::Inputs { names: owned(), given: files.len() }.into());
+        }
+        let paths = paths.into_iter().flatten().zip(ports.iter().zip(names));
+        let input = |(path, (port, name)): (PathBuf, (&Port, &str))| Self::File {
+            path,
+            name: name.to_owned(),
+            shape: shape_of(port),
+        };
+        Ok(paths.map(input).collect())
+    }
+
+    /// Made-up values for each of the network's inputs.
+    pub fn seeded(skeleton: &Skeleton<'_>) -> Vec<Self> {
+        let limits = tables::limits(skeleton).into_iter();
+        (0..).zip(limits).map(|(seed, entries)| Self::Seeded { seed, entries }).collect()
     }
 
     /// What its owner should know: bytes where the network has floats.
@@ -73,14 +117,16 @@ impl Input {
                 }
                 Ok(())
             }
-            Self::Seeded(seed) => {
+            Self::Seeded { seed, entries } => {
                 let mut floats = vec![0.0; into.len()];
                 seeded(*seed, &mut floats);
                 let (least, most) = kind.limits();
+                let rows = entries.map(|entries| i32::try_from(entries).unwrap_or(i32::MAX).max(1));
                 for (word, float) in into.iter_mut().zip(floats) {
-                    *word = match kind {
-                        PortType::Bool => (float > 0.0).into(),
-                        PortType::Uint8 => (float * 64.0 + 128.0) as i32,
+                    *word = match (rows, kind) {
+                        (Some(rows), _) => (float as i32).abs().min(rows - 1),
+                        (_, PortType::Bool) => (float > 0.0).into(),
+                        (_, PortType::Uint8) => (float * 64.0 + 128.0) as i32,
                         _ if least == 0 => (float as i32).abs(),
                         _ => float as i32,
                     }
@@ -101,7 +147,7 @@ impl Input {
                 }
                 Ok(())
             }
-            Self::Seeded(seed) => {
+            Self::Seeded { seed, .. } => {
                 seeded(*seed, into);
                 Ok(())
             }
@@ -130,6 +176,27 @@ pub fn seeded(seed: u64, into: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_name_an_input_and_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["x.npy", "a=b.npy"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        let of = |name: &str, file: &str| {
+            let word = format!("{name}={}", at(file).display());
+            Named::of(Path::new(&word))
+        };
+        let named = |name: &str, file| Named { name: Some(name.into()), path: at(file) };
+        assert_eq!(of("ids", "x.npy"), named("ids", "x.npy"));
+        assert_eq!(of("x=1", "x.npy"), named("x=1", "x.npy"));
+        assert_eq!(of("ids", "a=b.npy"), named("ids", "a=b.npy"));
+        assert_eq!(of("ids", "none.npy"), named("ids", "none.npy"));
+        let plain = Named { name: None, path: at("a=b.npy") };
+        assert_eq!(Named::of(&at("a=b.npy")), plain);
+        assert_eq!(Named::of(Path::new("x.npy")), Named { name: None, path: "x.npy".into() });
+    }
 
     #[test]
     fn seeded_values_are_spread_and_repeatable() {

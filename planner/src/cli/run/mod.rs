@@ -17,6 +17,7 @@ pub(super) mod process;
 pub(super) mod report;
 mod session;
 mod shape;
+pub mod tables;
 mod times;
 mod trace;
 pub(super) mod turns;
@@ -72,8 +73,8 @@ pub struct Args {
     /// Computes the shape of a pack of several that has this dimension, as in --dim seq=64 [default: the first shape].
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     dims: Vec<(String, usize)>,
-    /// An input; once for each, in the model's order.
-    #[arg(long = "input", value_name = "FILE.npy")]
+    /// An input, as in --input ids=ids.npy; once for each. Those without a name are in the model's order.
+    #[arg(long = "input", value_name = "[NAME=]FILE.npy")]
     inputs: Vec<PathBuf>,
     /// Writes the outputs there, as NAME.npy.
     #[arg(long, value_name = "DIR")]
@@ -119,9 +120,11 @@ pub struct Args {
 impl Args {
     /// The files that its options name; those of the outputs are known when the pack is open.
     fn files(&self) -> Files {
+        let inputs: Vec<PathBuf> =
+            self.inputs.iter().map(|word| input::Named::of(word).path).collect();
         let files = Files::default()
             .reads("the pack", [&self.pack])
-            .reads("--input", &self.inputs)
+            .reads("--input", &inputs)
             .reads("--profile", &self.profile)
             .reads_board("--slow-to-board", self.inference.pace())
             .reads_board("--pin", self.inference.pin.pin.as_deref())

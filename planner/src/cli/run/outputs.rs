@@ -37,7 +37,7 @@ pub fn write(model: &mut Model<'_, '_, impl Feed>, outputs: &[Tensor]) -> Result
         if let Ok(words) = model.output_words(index) {
             npy::write_words(path, &tensor.shape, kind, words)?;
         } else if let Ok(floats) = model.output(index) {
-            npy::write(path, &tensor.shape, floats)?;
+            npy::write_floats(path, &tensor.shape, kind, floats)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::layers::Layers;
 use super::report::{Digest, Probed, Report, Speed, Tensor};
 use super::times::{Samples, add_outputs, digest_of};
 use super::trace::Recorder;
-use super::{Args, outputs, turns};
+use super::{Args, outputs, tables, turns};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::{shape_of, strategy};
 use crate::cli::pictures::{self, Seen, Unread, View};
@@ -106,7 +106,7 @@ impl Session<'_> {
         let view = View::new(&args.pictures, &ins, &outs)?;
         let inputs = match &view {
             Some(view) => view.input().map(Input::Picture).into_iter().collect(),
-            None => Input::all(&args.inputs, skeleton.inputs, name)?,
+            None => Input::all(&args.inputs, &skeleton)?,
         };
         let ports = inputs.iter().zip(skeleton.inputs);
         report.notes = ports.filter_map(|(input, port)| input.note(port)).collect();
@@ -273,8 +273,9 @@ fn each_picture(
         };
         Input::Picture(values).write(model, 0)?;
         let start = Instant::now();
-        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
-        model.infer(device).map_err(failed)?;
+        model
+            .infer(device)
+            .map_err(|source| tables::failed(model.skeleton(), &args.pack, number, source))?;
         let ns = start.elapsed().as_nanos() as u64;
         if report.pictures.is_empty() {
             report.first_ms = milliseconds(ns);
@@ -322,12 +323,11 @@ fn measure(
             input.write(model, index)?;
         }
         let start = Instant::now();
-        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
         match layers.as_deref_mut() {
             Some(layers) => layers.infer(model, device, number > args.warmup),
             None => model.infer(device),
         }
-        .map_err(failed)?;
+        .map_err(|source| tables::failed(model.skeleton(), &args.pack, number, source))?;
         let ns = start.elapsed().as_nanos() as u64;
         let found = digest_of(model);
         let expected = *digest.get_or_insert(found);

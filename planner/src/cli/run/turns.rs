@@ -8,6 +8,7 @@ use super::super::error::RunError;
 use super::cache::Cache;
 use super::input::Input;
 use super::report::Report;
+use super::tables;
 use super::times::{Samples, digest_of};
 use crate::cli::Error;
 use crate::cli::output::milliseconds;
@@ -46,8 +47,9 @@ pub(super) fn serve(
             }
             number = number.saturating_add(1);
             let start = Instant::now();
-            let failed = |source| Error::Infer { path: pack.to_owned(), number, source };
-            model.infer(device).map_err(failed)?;
+            model
+                .infer(device)
+                .map_err(|source| tables::failed(model.skeleton(), pack, number, source))?;
             samples.push(start.elapsed().as_nanos() as u64, start, model.stats());
             if number == 1 {
                 report.first_ms = milliseconds(start.elapsed().as_nanos() as u64);

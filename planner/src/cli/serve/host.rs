@@ -95,14 +95,14 @@ impl Jobs<'_> {
 
 impl Host for Jobs<'_> {
     fn inputs(&mut self, task: usize, ports: &mut dyn Ports) {
-        if let Err(error) = write_inputs(ports) {
+        if let Err(error) = write_inputs(&self.solos[task].example.inputs, ports) {
             self.tallies[task].first_error.borrow_mut().get_or_insert(error.to_string());
         }
     }
 
     fn outputs(&mut self, job: &Finished, ports: &mut dyn Ports) {
         let (tally, shown) = (&self.tallies[job.task], &self.shown[job.task]);
-        if crc_of(ports) != self.solos[job.task].crc {
+        if crc_of(ports) != self.solos[job.task].example.crc {
             count(&tally.different);
         }
         let response_ns = job.response_ns.saturating_add(tally.late_ns.get());

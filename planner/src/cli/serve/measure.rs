@@ -1,6 +1,6 @@
 //! What networks and storage cost on this machine: measured alone, and then in a rehearsal of the set.
 
-use super::measured::Solo;
+use super::measured::{Example, Solo};
 use super::samples::{Rule, Samples};
 use super::threads::with_threads;
 use super::watch::Times;
@@ -9,7 +9,7 @@ use crate::cli::first::First;
 use crate::cli::pack_file::{PackFile, planner_types};
 use crate::cli::run::digest_of;
 use crate::cli::run::input::Input;
-use crate::cli::run::report::{Digest, Spread};
+use crate::cli::run::report::Spread;
 use crate::cli::schedule::swappable;
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
@@ -118,7 +118,7 @@ impl How {
             let mut model = instance.inline(&mut storage);
             Ran::of(&mut model, device, &path, self.runs)
         })??;
-        let Ran { times, mut totals_ns, digest, crc } = times;
+        let Ran { times, mut totals_ns, example } = times;
         let cost = Cost {
             weights: plan.weights.clone(),
             room: plan.room.clone(),
@@ -126,7 +126,7 @@ impl How {
             ..unmeasured(plan.bytes)
         };
         let latency_ms = Spread::of(&mut totals_ns);
-        Ok(Solo::new((planned, cost), times, (latency_ms, digest, crc), self.rough))
+        Ok(Solo::new((planned, cost), times, (latency_ms, example), self.rough))
     }
 
     /// Times of reading chunks all over a pack, each with its checksum.
@@ -158,8 +158,7 @@ impl How {
 struct Ran {
     times: Times,
     totals_ns: Vec<u64>,
-    digest: Digest,
-    crc: u32,
+    example: Example,
 }
 
 impl Ran {
@@ -170,17 +169,18 @@ impl Ran {
         runs: u32,
     ) -> Result<Self, Error> {
         let (mut times, mut totals_ns) = (Times::default(), Vec::new());
-        let (mut digest, mut crc) = (Digest::default(), 0);
+        let mut example =
+            Example { inputs: Input::seeded(model.skeleton()), ..Example::default() };
         for number in 0..=runs {
             let begin = Instant::now();
             let mut start = begin;
-            write_inputs(model)?;
+            write_inputs(&example.inputs, model)?;
             for step in 0.. {
                 let failed = |source| Error::Infer { path: path.to_owned(), number, source };
                 let progress = model.step(device).map_err(failed)?;
                 // Outputs are compared before anything else computes.
                 if progress == Progress::Finished {
-                    crc = crc_of(model);
+                    example.crc = crc_of(model);
                 }
                 let end = Instant::now();
                 if times.steps.len() <= step {
@@ -199,15 +199,15 @@ impl Ran {
                 totals_ns.push(ns);
                 times.jobs.add(ns);
             }
-            digest = digest_of(model);
+            example.digest = digest_of(model);
         }
-        Ok(Self { times, totals_ns, digest, crc })
+        Ok(Self { times, totals_ns, example })
     }
 }
 
 /// Writes the inputs that every job of a network has.
-pub fn write_inputs(ports: &mut dyn Ports) -> Result<(), Error> {
-    (0..ports.inputs().len()).try_for_each(|index| Input::Seeded(index as u64).write(ports, index))
+pub fn write_inputs(inputs: &[Input], ports: &mut dyn Ports) -> Result<(), Error> {
+    inputs.iter().enumerate().try_for_each(|(index, input)| input.write(ports, index))
 }
 
 /// CRC-32C of all outputs, in order.

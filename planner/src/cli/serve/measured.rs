@@ -7,6 +7,7 @@ use super::rehearse::Rehearsed;
 use super::samples::{Interruption, Rule, Samples, Timed};
 use super::watch::Times;
 use crate::cli::Error;
+use crate::cli::run::input::Input;
 use crate::cli::run::report::{Digest, Spread};
 use eyelet::pack::PAGE;
 use eyelet_tasks::set::decided::{Decided, Pack, Planned};
@@ -26,6 +27,14 @@ pub struct Solo {
     /// Counted times of job and step alone, before any rehearsal.
     rough_ns: [u64; 2],
     pub latency_ms: Spread,
+    pub example: Example,
+}
+
+/// Inputs, and what a network makes of them alone.
+#[derive(Clone, Debug, Default)]
+pub struct Example {
+    /// Every job is given these.
+    pub inputs: Vec<Input>,
     /// Of the outputs, as `eyelet run` prints it.
     pub digest: Digest,
     /// CRC-32C of the outputs.
@@ -42,14 +51,14 @@ impl Solo {
     pub fn new(
         (planned, cost): (Planned, Cost),
         alone: Times,
-        (latency_ms, digest, crc): (Spread, Digest, u32),
+        (latency_ms, example): (Spread, Example),
         rough: Rule,
     ) -> Self {
         let all = Interruption::of(&alone.steps);
         let (job, step) = Default::default();
         let (rehearsed, rough_ns) = (false, [0; 2]);
         let mut solo =
-            Self { planned, cost, job, step, rehearsed, alone, rough_ns, latency_ms, digest, crc };
+            Self { planned, cost, job, step, rehearsed, alone, rough_ns, latency_ms, example };
         let alone = solo.alone.clone();
         solo.count(&alone, all, rough);
         solo.rough_ns = [solo.cost.compute_ns, solo.cost.step_ns];
@@ -254,7 +263,7 @@ mod tests {
         let times =
             Times { jobs: Samples::of([compute_ns]), steps: vec![Samples::of([compute_ns / 2])] };
         let planned = Planned { pack: std::path::PathBuf::from(path).into(), budget };
-        let found = (Spread::default(), Digest::default(), 0);
+        let found = (Spread::default(), Example::default());
         Solo::new((planned, unmeasured(budget)), times, found, Rule::Margin(1.0))
     }
 

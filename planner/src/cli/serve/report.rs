@@ -196,7 +196,7 @@ impl TaskReport {
             overruns,
             alone_ms: solo.latency_ms.median,
             counted_ms: milliseconds(task.cost.compute_ns),
-            output_digest: solo.digest.to_string(),
+            output_digest: solo.example.digest.to_string(),
             different,
         }
     }
