@@ -9,6 +9,9 @@ const WORDS: Range = Range { least: i32::MIN as f64, most: i32::MAX as f64 };
 const ALL: Range = Range { least: f64::NEG_INFINITY, most: f64::INFINITY };
 const TRUTH: Range = Range { least: 0.0, most: 1.0 };
 
+/// Elements of a constant of floats that are looked at: weights bound nothing.
+const MOST_LOOKED_AT: usize = 1 << 16;
+
 /// A node of the model that makes integers of more than 32 bits.
 pub(super) struct Wide {
     /// Its name and operator.
@@ -33,18 +36,20 @@ struct Range {
 
 impl Range {
     /// What these numbers span; all where one is none.
-    fn of(numbers: &[f64]) -> Self {
-        match numbers.iter().any(|number| number.is_nan()) || numbers.is_empty() {
-            true => ALL,
-            false => Self {
-                least: numbers.iter().copied().fold(f64::INFINITY, f64::min),
-                most: numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            },
+    fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
+        let mut range: Option<Self> = None;
+        for number in numbers {
+            if number.is_nan() {
+                return ALL;
+            }
+            let Self { least, most } = range.unwrap_or(Self { least: number, most: number });
+            range = Some(Self { least: least.min(number), most: most.max(number) });
         }
+        range.unwrap_or(ALL)
     }
 
     fn with(self, other: Self) -> Self {
-        Self::of(&[self.least, self.most, other.least, other.most])
+        Self::of([self.least, self.most, other.least, other.most])
     }
 
     fn within(self, other: Self) -> bool {
@@ -53,13 +58,13 @@ impl Range {
 
     /// A function that grows.
     fn map(self, function: impl Fn(f64) -> f64) -> Self {
-        Self::of(&[function(self.least), function(self.most)])
+        Self::of([function(self.least), function(self.most)])
     }
 
     /// A function of two numbers that grows or falls with each.
     fn pair(self, other: Self, function: impl Fn(f64, f64) -> f64) -> Self {
         let ends = |a: f64| [function(a, other.least), function(a, other.most)];
-        Self::of(&[ends(self.least), ends(self.most)].concat())
+        Self::of([ends(self.least), ends(self.most)].concat())
     }
 }
 
@@ -123,13 +128,11 @@ impl<'g> Ranges<'g> {
             return found;
         }
         match &self.graph.values[value].constant {
-            None => self.of_kind(value),
-            Some(Constant::Words(words)) => {
-                Range::of(&words.iter().map(|&word| word.into()).collect::<Vec<f64>>())
+            Some(Constant::Words(words)) => Range::of(words.iter().map(|&word| word.into())),
+            Some(floats) if floats.len() <= MOST_LOOKED_AT => {
+                Range::of((0..floats.len()).map(|at| floats.get(at).into()))
             }
-            Some(floats) => {
-                Range::of(&(0..floats.len()).map(|at| floats.get(at).into()).collect::<Vec<f64>>())
-            }
+            _ => self.of_kind(value),
         }
     }
 
@@ -166,7 +169,7 @@ impl<'g> Ranges<'g> {
                 input(0)
             }
             Op::Split { .. } | Op::Take { .. } | Op::MaxPool { .. } => input(0),
-            Op::Pad { value, .. } => input(0).with(Range::of(&[f64::from(*value)])),
+            Op::Pad { value, .. } => input(0).with(Range::of([f64::from(*value)])),
             Op::Concat { .. } => {
                 let all = node.inputs.iter().flatten().map(|&part| self.of(part));
                 all.reduce(Range::with).unwrap_or(ALL)

@@ -35,7 +35,7 @@ fn way(cx: &Context<'_, '_>) -> Result<Option<Way>, NodeProblem> {
         },
         "MatMul" | "Einsum" | "PRelu" => Way::Computes(2),
         "Gemm" => Way::Computes(3),
-        "Relu" | "Shrink" | "MaxPool" | "GlobalMaxPool" | "ReduceMean" | "ReduceL1"
+        "Relu" | "Shrink" | "Col2Im" | "MaxPool" | "GlobalMaxPool" | "ReduceMean" | "ReduceL1"
         | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" => Way::Computes(1),
         _ => return Ok(None),
     }))

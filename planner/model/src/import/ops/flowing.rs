@@ -72,6 +72,18 @@ pub(super) fn flowing(
     }
 }
 
+/// An operand that only bounds others, as a value: of a constant beyond 32 bits the nearest number that they have.
+pub(super) fn bounding(
+    cx: &mut Context<'_, '_>,
+    index: usize,
+    operand: &Operand,
+) -> Result<ValueId, NodeProblem> {
+    let Operand::Integer(kind, array) = operand else { return flowing(cx, index, operand) };
+    let nearest = |bits| types::wide(*kind, bits).clamp(i32::MIN.into(), i32::MAX.into()) as i64;
+    cx.charge(&array.shape)?;
+    flowing(cx, index, &Operand::integers(*kind, array.map(nearest)))
+}
+
 /// The last of an operator's nodes, narrowed to its type where arithmetic may have left that.
 pub(super) fn last(
     cx: &mut Context<'_, '_>,
@@ -131,6 +143,7 @@ pub(super) fn folded(
 
 /// All operands, of one type, as values.
 pub(super) fn operands(cx: &mut Context<'_, '_>) -> Result<(DataType, Vec<ValueId>), NodeProblem> {
+    let bounds = matches!(&cx.proto.op_type[..], "Min" | "Max");
     let kind = cx.input(0, "operand")?.kind();
     let mut values = vec![];
     for index in 0..cx.inputs.len() {
@@ -138,7 +151,10 @@ pub(super) fn operands(cx: &mut Context<'_, '_>) -> Result<(DataType, Vec<ValueI
         if operand.kind() != kind {
             return Err(NodeProblem::mixed(kind, operand.kind()));
         }
-        values.push(flowing(cx, index, &operand)?);
+        values.push(match bounds {
+            true => bounding(cx, index, &operand)?,
+            false => flowing(cx, index, &operand)?,
+        });
     }
     Ok((kind, values))
 }

@@ -8,7 +8,7 @@ use super::super::onnx::DataType;
 use super::super::types::is_float;
 use super::compose::{Steps, int};
 use super::elementwise::common;
-use super::flowing::{Node, Translated, flowing, last, operands};
+use super::flowing::{Node, Translated, bounding, flowing, last, operands};
 use crate::graph::{Op, ValueId};
 use eyelet::pack::WordOp;
 
@@ -138,7 +138,7 @@ fn clip(cx: &mut Context<'_, '_>) -> Translated {
     let both = cx.optional(1)?.is_some() && cx.optional(2)?.is_some();
     for (index, op) in bounds {
         let Some(bound) = cx.optional(index)? else { continue };
-        let bound = flowing(cx, index, &bound)?;
+        let bound = bounding(cx, index, &bound)?;
         if both && index == 1 {
             let node = Node { kind, suffix: Some("lower") };
             let shape = cx.shape(value);

@@ -9,7 +9,7 @@ use super::super::builder::Operand;
 use super::super::context::{Context, Given, axis};
 use super::super::error::NodeProblem;
 use super::super::onnx::DataType;
-use super::super::types::{self, is_float};
+use super::super::types::{self, is_float, wide};
 use super::compose::Steps;
 use super::flowing::{Node, Translated, flowing, folded, last};
 use super::integers::{arithmetic, compare, is};
@@ -247,6 +247,18 @@ fn place(cx: &mut Context<'_, '_>, largest: bool) -> Translated {
     let axis = axis(cx.attributes().int_or("axis", 0)?, shape.len())?;
     let keep = cx.attributes().flag("keepdims", true)?;
     let last = cx.attributes().flag("select_last_index", false)?;
+    let operand = match operand {
+        // Constants of any width: their order is all that counts.
+        Operand::Integer(kind, array) => {
+            cx.charge_for(&array.shape, 2 * size_of::<i64>())?;
+            let mut sorted = array.data.clone();
+            sorted.sort_unstable_by_key(|&bits| wide(kind, bits));
+            sorted.dedup();
+            let rank = |bits| sorted.partition_point(|&other| wide(kind, other) < wide(kind, bits));
+            Operand::integers(DataType::Int64, array.map(|bits| rank(bits) as i64))
+        }
+        flowing => flowing,
+    };
     let value = flowing(cx, 0, &operand)?;
     let op = match (is_float(operand.kind()), largest) {
         (true, true) => FoldOp::ArgMax,

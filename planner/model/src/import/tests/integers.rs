@@ -244,3 +244,22 @@ fn integers_are_added_up_where_constant_indices_say() {
     assert_eq!(scattered("max"), [4.0, 2.0, 6.0]);
     assert_eq!(scattered("min"), [1.0, 2.0, 2.0]);
 }
+
+/// `clamp(min=0)` of token ids has the largest integer of 64 bits as its other bound.
+#[test]
+fn bounds_beyond_32_bits_bound_nothing() {
+    let number = |name: &str, value| integer_tensor(name, &[], &[value]);
+    let model = || {
+        let model = flowing(17, DataType::Int64, &[3]).initializer(number("most", i64::MAX));
+        model.initializer(number("two", 2)).initializer(number("least", i64::MIN))
+    };
+    let clip = |inputs: &str| model().node("Clip", inputs, "y", vec![]).output("y").run();
+    assert_eq!(clip("w two most"), [2.0, 2.0, 3.0]);
+    assert_eq!(clip("w least two"), [1.0, 2.0, 2.0]);
+    let min = model().node("Min", "w most two", "y", vec![]).output("y");
+    assert_eq!(min.run(), [1.0, 2.0, 2.0]);
+    let sum = model().node("Add", "w most", "y", vec![]).output("y").error();
+    assert!(sum.contains("an integer of its constants is 9223372036854775807"), "{sum}");
+    let places = model().list("c", &[1 << 40, -7, 1 << 50]).node("ArgMax", "c", "y", vec![]);
+    assert_eq!(places.output("y").run(), [2.0]);
+}
