@@ -69,6 +69,9 @@ pub(super) fn shape_of(input: &ValueInfoProto) -> Result<Vec<usize>, DynamicInpu
 /// of the sum.
 pub(super) fn options(inputs: &[DynamicInput]) -> String {
     let all = || inputs.iter().filter_map(|input| Some((input, input.dims.as_ref()?)));
+    let is_past = |dim: &Dim| matches!(dim, Dim::Named(name) if name.contains("past"));
+    let step = all().any(|(_, dims)| dims.iter().any(is_past));
+    let guess = |dim: &Dim, axis, rank| guess(dim, (axis, rank), step);
     let mut named = BTreeMap::new();
     for (_, dims) in all() {
         for (axis, dim) in dims.iter().enumerate() {
@@ -124,16 +127,19 @@ pub(super) fn options(inputs: &[DynamicInput]) -> String {
     options.join(" ")
 }
 
-/// What a dimension may be.
-fn guess(dim: &Dim, axis: usize, rank: usize) -> usize {
+/// What a dimension may be. A step of a decoder with a past has one token.
+fn guess(dim: &Dim, (axis, rank): (usize, usize), step: bool) -> usize {
     let name = match dim {
         Dim::Fixed(extent) => return *extent,
         Dim::Named(name) => name.to_lowercase(),
         Dim::Unnamed => String::new(),
     };
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    let tokens = step && has(&["seq", "len", "token"]) && !has(&["past", "encoder", "max"]);
     match (axis, rank) {
         _ if has(&["batch"]) => 1,
+        _ if tokens && has(&["total"]) => 129,
+        _ if tokens => 1,
         _ if has(&["seq", "len", "token", "time"]) => 128,
         _ if has(&["height", "width"]) => 224,
         (0, _) => 1,

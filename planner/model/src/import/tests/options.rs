@@ -226,14 +226,28 @@ fn dimensions_that_are_sums_of_others_follow_from_them() {
     let some = read(&model, |options| options.dims = vec![dim("sequence", 2)]);
     says(some, &["`mask` [batch, past + 2]", "numbers: --dim batch=1 --dim past=128"]);
     let error = model.try_import().unwrap_err();
-    let advised = "--dim batch=1 --dim past=128 --dim sequence=128";
+    let advised = "--dim batch=1 --dim past=128 --dim sequence=1";
     assert_eq!(error.missing_dims().as_deref(), Some(advised));
-    let all = [dim("batch", 1), dim("past", 128), dim("sequence", 128)];
+    let all = [dim("batch", 1), dim("past", 128), dim("sequence", 1)];
     read(&model, |options| options.dims = all.to_vec()).unwrap();
     // None of the past: the first step.
     let first = [dim("batch", 1), dim("past", 0), dim("sequence", 2)];
     let graph = read(&model, |options| options.dims = first.to_vec()).unwrap();
     assert_eq!(graph.inputs.len(), 2);
+}
+
+/// What is kept and what is given are all that there is.
+#[test]
+fn a_total_is_a_step_more_than_the_past() {
+    let mut model = decoder();
+    let total = vec![named("batch"), named("total_sequence_length")];
+    model.graph().input[0] = port("mask", DataType::Float, total);
+    let advised = model.try_import().unwrap_err().missing_dims();
+    let expected = "--dim batch=1 --dim total_sequence_length=129 --dim past=128 --dim sequence=1";
+    assert_eq!(advised.as_deref(), Some(expected));
+    let all = [("batch", 1), ("total_sequence_length", 129), ("past", 128), ("sequence", 1)];
+    read(&model, |options| options.dims = all.map(|(name, extent)| dim(name, extent)).to_vec())
+        .unwrap();
 }
 
 /// A name has one extent in all that is advised.
