@@ -5,13 +5,15 @@
 //! real number type, byte order and memory order; it arrives as f32 in C order, or as words where the
 //! network has integers. What is written is little-endian, of the network's own type, in C order.
 
+mod half;
+
 use crate::replace::replace;
 use crate::weights::halves;
 use eyelet::kernels::table::f16;
 use eyelet::pack::PortType;
+use half::Half;
 use npyz::{
-    DType, DTypeError, Deserialize, Endianness, NpyFile, NpyHeader, Order, Serialize, TypeChar,
-    TypeRead, TypeWrite, WriteOptions, WriterBuilder,
+    Deserialize, NpyFile, NpyHeader, Order, Serialize, TypeChar, WriteOptions, WriterBuilder,
 };
 use std::cell::Cell;
 use std::fs::File;
@@ -265,55 +267,6 @@ impl Npy {
             }
         }
         Ok(())
-    }
-}
-
-/// A float of half precision, as it is stored.
-struct Half(u16);
-
-/// Reads and writes halves in a byte order.
-struct Halves {
-    big: bool,
-}
-
-impl Halves {
-    fn new(dtype: &DType) -> Self {
-        let big = matches!(dtype, DType::Plain(found) if found.endianness() == Endianness::Big);
-        Self { big }
-    }
-}
-
-impl Deserialize for Half {
-    type TypeReader = Halves;
-
-    fn reader(dtype: &DType) -> Result<Halves, DTypeError> {
-        Ok(Halves::new(dtype))
-    }
-}
-
-impl Serialize for Half {
-    type TypeWriter = Halves;
-
-    fn writer(dtype: &DType) -> Result<Halves, DTypeError> {
-        Ok(Halves::new(dtype))
-    }
-}
-
-impl TypeRead for Halves {
-    type Value = Half;
-
-    fn read_one<R: Read>(&self, mut bytes: R) -> io::Result<Half> {
-        let mut pair = [0; 2];
-        bytes.read_exact(&mut pair)?;
-        Ok(Half(if self.big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }))
-    }
-}
-
-impl TypeWrite for Halves {
-    type Value = Half;
-
-    fn write_one<W: io::Write>(&self, mut writer: W, value: &Half) -> io::Result<()> {
-        writer.write_all(&if self.big { value.0.to_be_bytes() } else { value.0.to_le_bytes() })
     }
 }
 

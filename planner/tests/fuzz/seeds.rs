@@ -136,6 +136,7 @@ fn looped() -> Vec<u8> {
         initializer: vec![tensor("three", DataType::Int64, &[], 3i64.to_le_bytes().to_vec())],
         input: vec![port("x", Some(&[2, 3]))],
         output: ports(&["y"]),
+        ..GraphProto::default()
     };
     let opset = OperatorSetIdProto { domain: String::new(), version: 17 };
     let twice = FunctionProto {
@@ -184,6 +185,7 @@ fn model(nodes: &[Operation<'_>], shape: &[i64]) -> Vec<u8> {
         initializer: constants().into_iter().filter(used).collect(),
         input: vec![port("x", Some(shape))],
         output: vec![port(&output, None)],
+        ..GraphProto::default()
     };
     let opset = OperatorSetIdProto { domain: String::new(), version: 17 };
     let model = ModelProto {

@@ -19,6 +19,7 @@ use super::onnx::{DataType, FunctionProto, GraphProto, ModelProto, NodeProto, Va
 use super::ranges::{self, Wide};
 use super::{finish, node_name, noise, of_doubles, ops, order, types};
 use crate::graph::{Graph, ValueId};
+use eyelet::pack::PortType;
 use scope::Scope;
 use sequence::is_of_sequences;
 use std::collections::{HashMap, HashSet};
@@ -107,28 +108,7 @@ impl<'a> Importer<'a> {
         for &index in &order {
             self.node(index);
         }
-        let (mut outputs, mut empty) = (vec![], vec![]);
-        for output in &graph.output {
-            match self.output(&output.name) {
-                Ok(Output::Unknown) if self.problems.is_empty() => {
-                    let (output, problem) = (output.name.clone(), NodeProblem::Unknown);
-                    self.problems.push(ImportError::Output { output, problem });
-                }
-                Ok(Output::Unknown) => {}
-                Ok(Output::Empty(shape)) => empty.push(format!("`{}` {shape:?}", output.name)),
-                Ok(Output::Value(value, kind)) => {
-                    outputs.push((output.name.clone(), value, types::port_type(kind)));
-                }
-                Err(problem) => self.problems.push(problem),
-            }
-        }
-        if empty.len() == graph.output.len() {
-            self.problems.push(ImportError::Empty { outputs: empty.join(", ") });
-        } else if !empty.is_empty() {
-            let all = empty.join(", ");
-            let note = format!("outputs without elements are left out of the pack: {all}");
-            self.builder.graph.notes.push(note);
-        }
+        let outputs = self.outputs();
         self.name_cuts(&order);
         let needed: Vec<ValueId> = match self.problems.is_empty() {
             true => outputs.iter().map(|&(_, value, _)| value).collect(),
@@ -145,6 +125,33 @@ impl<'a> Importer<'a> {
         graph.notes.extend(wide);
         graph.notes.extend(of_doubles(&self.builder.doubles));
         Ok(graph)
+    }
+
+    /// The outputs that have elements and of which something is known.
+    fn outputs(&mut self) -> Vec<(String, ValueId, PortType)> {
+        let (mut outputs, mut empty) = (vec![], vec![]);
+        for output in &self.graph.output {
+            match self.output(&output.name) {
+                Ok(Output::Unknown) if self.problems.is_empty() => {
+                    let (output, problem) = (output.name.clone(), NodeProblem::Unknown);
+                    self.problems.push(ImportError::Output { output, problem });
+                }
+                Ok(Output::Unknown) => {}
+                Ok(Output::Empty(shape)) => empty.push(format!("`{}` {shape:?}", output.name)),
+                Ok(Output::Value(value, kind)) => {
+                    outputs.push((output.name.clone(), value, types::port_type(kind)));
+                }
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        if empty.len() == self.graph.output.len() {
+            self.problems.push(ImportError::Empty { outputs: empty.join(", ") });
+        } else if !empty.is_empty() {
+            let all = empty.join(", ");
+            let note = format!("outputs without elements are left out of the pack: {all}");
+            self.builder.graph.notes.push(note);
+        }
+        outputs
     }
 
     /// What an output is.

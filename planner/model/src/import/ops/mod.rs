@@ -5,6 +5,7 @@ mod bits;
 mod cast;
 pub(super) mod compose;
 mod computed;
+mod computed_slices;
 mod constant_integers;
 mod contrib;
 mod conv;

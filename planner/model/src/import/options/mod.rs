@@ -2,20 +2,19 @@
 //!
 //! All of it changes the model itself, so that nothing else in the importer knows of it.
 
+mod shapes;
 mod until;
 
 use super::array::elements;
 use super::dimensions::Sum;
 use super::dynamic::{Dim, dims_of, name_of};
 use super::memory::{Allowance, IMPORT_MEMORY, OverMemory};
-use super::onnx::{
-    DataType, Dimension, DimensionProto, GraphProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto,
-};
+use super::onnx::{DataType, Dimension, GraphProto, TensorProto, ValueInfoProto};
 use super::types::{limits, name as type_name};
 use crate::darknet;
 use crate::npy::{self, Numbers};
 use crate::weights::halves;
+use shapes::{bind, derive, dims_mut, reshape, set_shape, without_elements};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -206,8 +205,9 @@ impl Options {
         let mut known: Vec<String> = vec![];
         for dim in graph.input.iter().flat_map(named) {
             let Dim::Named(name) = dim else { continue };
-            let parts = Sum::of(&name).map(|sum| sum.names().map(str::to_owned).collect());
-            for name in parts.unwrap_or_else(Vec::new).into_iter().chain([name]) {
+            let parts: Option<Vec<String>> =
+                Sum::of(&name).map(|sum| sum.names().map(str::to_owned).collect());
+            for name in parts.unwrap_or_default().into_iter().chain([name]) {
                 if !known.contains(&name) {
                     known.push(name);
                 }
@@ -233,87 +233,6 @@ fn input(option: &'static str, graph: &GraphProto, name: &str) -> Result<usize, 
             graph.input.iter().filter(open).map(|input| input.name.as_str()).collect();
         OptionProblem::Input { option, name: name.into(), known: list(&known) }
     })
-}
-
-/// Remembers the extent of a dimension, which has one.
-fn bind(
-    bound: &mut BTreeMap<String, usize>,
-    name: &str,
-    extent: usize,
-) -> Result<(), OptionProblem> {
-    match bound.insert(name.into(), extent) {
-        Some(first) if first != extent => {
-            Err(OptionProblem::Twice { name: name.into(), first, second: extent })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Gives dimensions that are sums of others their extents.
-fn derive(graph: &GraphProto, bound: &mut BTreeMap<String, usize>) -> Result<(), OptionProblem> {
-    for dim in graph.input.iter().flat_map(|input| dims_of(input).unwrap_or_default()) {
-        let Dim::Named(name) = dim else { continue };
-        if let Some(extent) = Sum::of(&name).and_then(|sum| sum.extent(bound)) {
-            bind(bound, &name, extent)?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks a shape that an input is given; dimensions with names have the same extent elsewhere.
-fn reshape(
-    input: &ValueInfoProto,
-    shape: &[usize],
-    bound: &mut BTreeMap<String, usize>,
-) -> Result<(), OptionProblem> {
-    let Some(dims) = dims_of(input) else { return Ok(()) };
-    if dims.len() != shape.len() {
-        let (given, declared) = (shape.len(), dims.len());
-        return Err(OptionProblem::Rank { input: input.name.clone(), given, declared });
-    }
-    for (dimension, (dim, &given)) in dims.iter().zip(shape).enumerate() {
-        match dim {
-            Dim::Named(name) => bind(bound, name, given)?,
-            // Some exporters write 0 where an extent is open.
-            &Dim::Fixed(declared) if declared != given && declared != 0 => {
-                let input = input.name.clone();
-                return Err(OptionProblem::Fixed { input, dimension, given, declared });
-            }
-            Dim::Fixed(_) | Dim::Unnamed => {}
-        }
-    }
-    Ok(())
-}
-
-/// Gives an input a shape. Names stay, since other inputs may have them; they are bound by now.
-fn set_shape(input: &mut ValueInfoProto, shape: &[usize]) {
-    let tensor = input.r#type.get_or_insert_with(TypeProto::default);
-    let Some(tensor) = &mut tensor.tensor_type else { return };
-    let dims = &mut tensor.shape.get_or_insert_with(TensorShapeProto::default).dim;
-    dims.resize(shape.len(), DimensionProto::default());
-    for (dim, &extent) in dims.iter_mut().zip(shape) {
-        if name_of(dim).is_none() {
-            dim.value = Some(Dimension::Value(extent as i64));
-        }
-    }
-}
-
-fn dims_mut(input: &mut ValueInfoProto) -> impl Iterator<Item = &mut DimensionProto> {
-    let tensor = input.r#type.as_mut().and_then(|kind| kind.tensor_type.as_mut());
-    let shape = tensor.and_then(|tensor| tensor.shape.as_mut());
-    shape.into_iter().flat_map(|shape| &mut shape.dim)
-}
-
-/// The tensor that an input without elements becomes; none where not all of its extents are known.
-fn without_elements(input: &ValueInfoProto) -> Option<TensorProto> {
-    let tensor = input.r#type.as_ref()?.tensor_type.as_ref()?;
-    let extent = |dim: &DimensionProto| match dim.value {
-        Some(Dimension::Value(extent)) => Some(extent),
-        _ => None,
-    };
-    let dims = tensor.shape.as_ref()?.dim.iter().map(extent).collect::<Option<_>>()?;
-    let (name, data_type) = (input.name.clone(), tensor.elem_type);
-    Some(TensorProto { name, dims, data_type, ..TensorProto::default() })
 }
 
 /// The tensor that an input becomes.
