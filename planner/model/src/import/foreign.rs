@@ -32,7 +32,7 @@ fn zip_of(bytes: &[u8], entry: &[u8]) -> bool {
 
 const NO_BYTES: fn(&[u8]) -> bool = |_| false;
 
-pub(super) const FORMATS: [Format; 24] = [
+pub(super) const FORMATS: [Format; 25] = [
     Format {
         name: "a pack of eyelet",
         advice: "it has been planned: run it (eyelet run)",
@@ -177,6 +177,12 @@ pub(super) const FORMATS: [Format; 24] = [
         advice: "give the .cfg, with the weights next to it (--weights-file)",
         begins: NO_BYTES,
         ends: &[".weights"],
+    },
+    Format {
+        name: "weights of an ONNX model",
+        advice: "give the .onnx file that names them; it finds them next to it",
+        begins: NO_BYTES,
+        ends: &[".onnx.data", ".onnx_data", ".data"],
     },
     Format {
         name: "of numpy (.npy, .npz)",

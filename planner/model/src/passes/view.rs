@@ -316,8 +316,8 @@ fn joined(mut dims: Vec<CopyDim>) -> Vec<CopyDim> {
 }
 
 /// The order of dimensions in a contiguous buffer between the two ends of a copy, so that the copy to it has so many
-/// dimensions at most, and the one from it as few as can be, fewer than the whole. Some dimensions that are outermost
-/// in the destination come first, the others as in the source.
+/// dimensions at most, and the one from it as few as can be, fewer than the whole. Dimensions that are outermost in the
+/// destination come first, or none, and the others as in the source.
 pub(super) fn between(dims: &[CopyDim], most: usize) -> Option<Vec<usize>> {
     let mut by_source: Vec<usize> = (0..dims.len()).collect();
     by_source.sort_by_key(|&dim| std::cmp::Reverse(dims[dim].src));
@@ -333,7 +333,7 @@ pub(super) fn between(dims: &[CopyDim], most: usize) -> Option<Vec<usize>> {
         let from = dims.iter().enumerate().map(|(at, dim)| CopyDim { src: stride(at), ..*dim });
         (joined(to.collect()).len(), joined(from.collect()).len())
     };
-    let orders = (1..dims.len()).map(order).map(|order| (counts(&order), order));
+    let orders = (0..dims.len()).map(order).map(|order| (counts(&order), order));
     let fits = orders.filter(|((to, from), _)| *to <= most && *from < dims.len());
     fits.min_by_key(|((to, from), _)| (*from, *to)).map(|(_, order)| order)
 }

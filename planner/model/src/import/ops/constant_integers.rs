@@ -33,7 +33,8 @@ fn way(cx: &Context<'_, '_>) -> Result<Option<Way>, NodeProblem> {
             "nearest" => Way::Moves,
             _ => Way::Computes(1),
         },
-        "MatMul" | "Einsum" | "PRelu" => Way::Computes(2),
+        "MatMul" | "PRelu" => Way::Computes(2),
+        "Einsum" => Way::Computes(cx.inputs.len()),
         "Gemm" => Way::Computes(3),
         "Relu" | "Shrink" | "Col2Im" | "MaxPool" | "GlobalMaxPool" | "ReduceMean" | "ReduceL1"
         | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" => Way::Computes(1),

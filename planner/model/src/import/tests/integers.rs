@@ -58,6 +58,10 @@ fn products_and_samples_of_constant_integers() {
     let equation = vec![string("equation", "i,j->ij")];
     let outer = model.node("Einsum", "a b", "y", equation).output("y");
     assert_eq!(folded(&outer), (vec![15, 6, 5 << 20, 2 << 20], vec![2, 2]));
+    let model = of_constants(13).list("a", &[3, 5]).list("b", &[2]).list("c", &[7]);
+    let equation = vec![string("equation", "i,j,j->i")];
+    let scaled = model.node("Einsum", "a b c", "y", equation).output("y");
+    assert_eq!(folded(&scaled).0, [42, 70]);
     // Of what does not fit 53 bits a product is not exact.
     let model = of_constants(13).list("a", &[3, (1 << 60) + 1]).list("b", &[5, 2]);
     let error = model.node("MatMul", "a b", "y", vec![]).output("y").error();

@@ -447,6 +447,24 @@ fn transpositions_of_many_axes_follow_one_another() {
     assert_eq!(kinds(&net.check(y)), [Copy, Copy]);
 }
 
+/// Windows of what a larger image has: rows that lie apart, and each pixel of a volume repeated along three axes.
+#[test]
+fn gaps_and_repetitions_of_many_axes() {
+    let (mut net, x) = Net::input(&[2, 9, 10, 3]);
+    let op = Op::Slice { starts: vec![0, 1, 1, 0], steps: vec![1; 4] };
+    let y = net.node(op, &[x], &[2, 8, 8, 3]);
+    let y = net.reshape(y, &[2, 2, 2, 2, 2, 2, 2, 3]);
+    let y = net.transpose(y, &[0, 3, 6, 2, 5, 1, 4, 7]);
+    assert_eq!(kinds(&net.check(y)), [Copy, Copy]);
+
+    let (mut net, x) = Net::input(&[1, 2, 2, 3, 2]);
+    let y = net.reshape(x, &[2, 2, 1, 3, 1, 2, 1]);
+    let y = net.node(Op::Expand, &[y], &[2, 2, 2, 3, 2, 2, 3]);
+    let y = net.reshape(y, &[1, 2, 4, 6, 6]);
+    let y = net.transpose(y, &[0, 4, 2, 1, 3]);
+    assert_eq!(kinds(&net.check(y)), [Copy, Copy]);
+}
+
 /// Elements that lie in gaps of seven sizes are no copy of six dimensions, nor two.
 #[test]
 fn too_many_gaps_are_refused() {
