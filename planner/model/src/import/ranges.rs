@@ -76,7 +76,7 @@ pub(super) fn note(graph: &Graph, wide: &[Wide]) -> Option<String> {
     let ranges = Ranges::new(graph);
     let beyond = |one: &&Wide| {
         let node = graph.nodes.iter().rev().find(|node| node.outputs.contains(&one.made));
-        node.is_some_and(|node| !ranges.exact(node).within(WORDS))
+        node.is_some_and(|node| !ranges.says_nothing(node) && !ranges.exact(node).within(WORDS))
     };
     let mut found = wide.iter().filter(beyond);
     let Wide { node, operator, .. } = found.next()?;
@@ -107,6 +107,12 @@ impl<'g> Ranges<'g> {
             }
         }
         ranges
+    }
+
+    /// Whether a node multiplies integers of which nothing is known, as a mask and places that are counted.
+    fn says_nothing(&self, node: &Node) -> bool {
+        let unknown = |input: &Option<ValueId>| input.is_some_and(|input| self.of(input) == WORDS);
+        matches!(node.op, Op::Words(WordOp::Mul | WordOp::Pow)) && node.inputs.iter().all(unknown)
     }
 
     /// All numbers of a value's type.

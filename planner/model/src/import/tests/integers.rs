@@ -224,10 +224,14 @@ fn integers_that_may_not_fit_32_bits_are_said() {
     let sigmoid =
         sigmoid.initializer(float_tensor("k", &[], &[1e9])).node("Mul", "s k", "m", vec![]);
     assert!(notes(sigmoid.node("Cast", "m", "y", whole())).is_empty());
-    // A product of two integers of the model's input, and one of truth values.
-    let mut ids = Model::new(18).node("Mul", "ids ids", "y", vec![]);
+    // A product of an integer of the model's input, of two of which nothing is known, and of truth values.
+    let mut ids = Model::new(18);
     ids.graph().input.push(port("ids", DataType::Int64, vec![dimension(2)]));
-    let [note] = &notes(ids)[..] else { panic!("no note") };
+    let unknown = ids.clone().node("Mul", "ids ids", "y", vec![]);
+    assert!(notes(unknown).is_empty());
+    let [note] = &notes(ids.list("k", &[3600]).node("Mul", "ids k", "y", vec![]))[..] else {
+        panic!("no note")
+    };
     assert!(note.starts_with("node `Mul_0` (Mul): results may be"), "{note}");
     let mut masks = Model::new(18).list("zero", &[0]).node("Equal", "ids zero", "e", vec![]);
     masks.graph().input.push(port("ids", DataType::Int64, vec![dimension(2)]));
