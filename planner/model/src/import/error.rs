@@ -209,13 +209,13 @@ pub enum NodeProblem {
 
     #[error(
         "how many elements it makes follows from `{value}`, which is computed, and {what} must be constant; fix the \
-         input that it follows from (--constant NAME=VALUE), or cut the model before this node: {}",
-        if until.is_empty() { "--until NAME" } else { until }
+         input that it follows from (--constant NAME=VALUE){}{until}",
+        if until.is_empty() { "" } else { ", or cut the model before this node: " }
     )]
     Length {
         what: &'static str,
         value: String,
-        /// The options that cut the model at all tensors from which the rest follows.
+        /// The options that cut the model at all tensors from which the rest follows; none where these are inputs.
         until: String,
     },
 
