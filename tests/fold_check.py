@@ -393,6 +393,38 @@ def bits():
             yield Case("IsInf", [edges(name)], detect_positive=positive, detect_negative=negative)
 
 
+def of_integers():
+    """Operators that are written for floats, of integers."""
+    rng = np.random.default_rng(SEED)
+    for name in INTEGERS:
+        low = max(np.iinfo(name).min, -9)
+        some = lambda *shape: rng.integers(low, 10, shape).astype(name)  # noqa: E731, B023
+        yield Case("Clip", [edges(name), np.array(2, name), np.array(100, name)])
+        yield Case("Clip", [edges(name), None, np.array(3, name)])
+        pads = np.array([0, 1, 2, 0])
+        yield Case("Pad", [edges(name).reshape(1, -1), pads, np.array(7, name)])
+        for mode in ["constant", "reflect", "edge"]:
+            yield Case("Pad", [some(3, 4), pads], mode=mode)
+        yield Case("SpaceToDepth", [some(1, 2, 4, 4)], blocksize=2)
+        yield Case("DepthToSpace", [some(1, 8, 2, 2)], blocksize=2)
+        yield Case("DepthToSpace", [some(1, 8, 2, 2)], blocksize=2, mode="CRD")
+        scales = np.array([1, 1, 2, 3], np.float32)
+        yield Case("Resize", [some(1, 1, 2, 3), None, scales], mode="nearest")
+        yield Case("Einsum", [some(2, 3), some(3)], equation="ij,j->i")
+    for name in ["int32", "int64", "uint32", "uint64"]:
+        data = rng.integers(0, 10, (2, 3, 4)).astype(name)
+        yield Case("MatMul", [data, data[0].T])
+        yield Case("Gemm", [data[0], data[1].T, data[0, :, :3]])
+    for name in ["int32", "int64"]:
+        data = rng.integers(-9, 10, (2, 3, 4)).astype(name)
+        for operator in ["ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"]:
+            yield Case(operator, [data], axes=[1], keepdims=0)
+        yield Case("Relu", [data])
+    for name in ["int8", "uint8"]:
+        data = rng.integers(0, 100, (1, 2, 4, 4)).astype(name)
+        yield Case("MaxPool", [data], kernel_shape=[2, 2], strides=[2, 2])
+
+
 def signals():
     rng = np.random.default_rng(SEED)
     signal = rng.standard_normal((2, 10, 1)).astype(np.float32)
@@ -435,7 +467,7 @@ def einsums():
 
 def all_cases():
     for family in [arithmetic, comparisons, unary, powers, casts, reductions, ranges, moves, resizes, products, indexed, ordered,
-                   bits, einsums, signals]:
+                   bits, of_integers, einsums, signals]:
         yield from family()
 
 
