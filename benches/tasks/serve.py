@@ -313,7 +313,7 @@ def costs(arguments):
         of_detectors = "/".join(f"{period:.0f}" for period in periods[: len(detectors)])
         label = f"{', '.join(names_of)}; {of_detectors} ms; {memory[0]}x"
         if served.refused:
-            rows.append([label, "refused", *["–"] * 9])
+            rows.append([label, "refused", *["–"] * 10])
             continue
         report, tasks = served.report, served.report["tasks"]
         path.with_suffix(".json").write_text(json.dumps(report))
@@ -329,6 +329,7 @@ def costs(arguments):
             report["missed"],
             " / ".join(str(count) for count in exceeded),
             worst if sum(exceeded) else "–",
+            f"{report['pauses']['count']} ({report['pauses']['worst_ms']:.1f} ms)",
             f"{min(plan['job']['samples'] for plan in plans)} / {sum(part['samples'] for part in chunk)}",
             f"{max(room):.2f}x",
             f"{max(part['counted_ns'] / max(part['median_ns'], 1) for part in chunk):.2f}x" if chunk else "–",
@@ -337,7 +338,7 @@ def costs(arguments):
             f"{report['steal_percent']:.1f} %",
         ])
         print(*rows[-1], sep=" | ", file=sys.stderr)
-    head = ["set", "jobs", "missed", "longer than counted: jobs / steps / chunks", "worst by (ms)", "samples: jobs / chunks"]
+    head = ["set", "jobs", "missed", "longer than counted: jobs / steps / chunks", "worst by (ms)", "pauses", "samples: jobs / chunks"]
     head += ["counted against median: job", "chunk", "worst response / bound", "waited (ms)", "steal"]
     return (
         "### Costs that hold\n\nThe test is worth what its costs are. Each set is rehearsed for "

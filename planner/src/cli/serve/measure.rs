@@ -169,8 +169,7 @@ impl Ran {
         runs: u32,
     ) -> Result<Self, Error> {
         let (mut times, mut totals_ns) = (Times::default(), Vec::new());
-        let mut example =
-            Example { inputs: Input::seeded(model.skeleton()), ..Example::default() };
+        let mut example = Example { inputs: Input::seeded(model.skeleton()), ..Example::default() };
         for number in 0..=runs {
             let begin = Instant::now();
             let mut start = begin;

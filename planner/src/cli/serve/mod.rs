@@ -4,6 +4,7 @@
 //! rehearsed, and the test judges it with the times of that. Then jobs are released when they arrive.
 
 mod arrivals;
+mod by_clock;
 mod costs;
 mod execute;
 mod host;

@@ -13,7 +13,6 @@ use crate::cli::decided::verify;
 use crate::cli::error::SetsError;
 use crate::cli::output::Output;
 use crate::cli::schedule::{Report, Simulation, for_device};
-use eyelet::tasks::Policy;
 use eyelet_planner::size;
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::TaskSet;
@@ -89,11 +88,6 @@ fn count(decided: &mut Decided, measured: &Measured) -> Result<(), Error> {
         task.cost = measured.solo(planned).ok_or_else(unknown)?.cost.clone();
     }
     decided.set.storage = measured.storage_for(decided.assignment.chunk_bytes);
-    if decided.assignment.policy == Policy::Classes {
-        // There a chunk's end is seen when the step ends that another job computes meanwhile.
-        let steps = decided.set.tasks.iter().map(|task| task.cost.step_ns);
-        decided.set.storage.read.per_chunk_ns += steps.max().unwrap_or(0);
-    }
     Ok(())
 }
 

@@ -57,6 +57,10 @@ pub struct Report {
     /// Whether nothing took longer than the test counts. Otherwise it promises nothing.
     pub costs_held: bool,
     pub exceeded: Exceeded,
+    /// When the thread that computes did not look although it had nothing to compute: what arrived was seen late.
+    pub pauses: Exceeded,
+    /// Whether nothing exceeded what the test counts, and there were no pauses: then the test promises that no job is late.
+    pub promise_applied: bool,
     pub costs: Costs,
     pub tasks: Vec<TaskReport>,
 }
@@ -128,7 +132,7 @@ impl Report {
         let Run { decided, .. } = run;
         let chunk_bytes = decided.assignment.chunk_bytes;
         let Outcome { tasks, elapsed_ns, open_ns, memory, disturbance, .. } = outcome;
-        let (worst_chunk_ns, stopped) = (outcome.worst_chunk_ns, outcome.stopped);
+        let Outcome { worst_chunk_ns, stopped, pauses, .. } = outcome;
         let bounds = decided.assignment.bounds(&decided.set).filter(|_| run.arrivals == PERIODIC);
         let task = |(k, task)| {
             let bound_ns = bounds.as_ref().map(|bounds| bounds[k]);
@@ -160,6 +164,8 @@ impl Report {
             outputs_as_alone: tasks.iter().all(|task| task.different == 0),
             costs_held: exceeded.count == 0,
             exceeded,
+            pauses,
+            promise_applied: exceeded.count == 0 && pauses.count == 0,
             costs: run.costs.clone(),
             tasks,
         }
@@ -319,6 +325,15 @@ impl Report {
                 human_ns((worst_ms * 1e6) as u64)
             )?,
         }
+        if self.pauses.count > 0 {
+            let Exceeded { count, worst_ms, .. } = self.pauses;
+            writeln!(
+                f,
+                "pauses       the promise did not apply: {count} times the thread was kept from running while it had nothing \
+                 to compute, by up to {}, and the test counts none",
+                human_ns((worst_ms * 1e6) as u64)
+            )?;
+        }
         let jobs = match self.costs.samples().unwrap_or_default() {
             (fewest, most) if fewest == most => most.to_string(),
             (fewest, most) => format!("{fewest} to {most}"),
@@ -409,6 +424,8 @@ mod tests {
             outputs_as_alone: true,
             costs_held: false,
             exceeded: ONE,
+            pauses: Exceeded::default(),
+            promise_applied: false,
             costs: Costs::default(),
             tasks: vec![task("a camera at the front", 1000), task("idle", 0)],
         };

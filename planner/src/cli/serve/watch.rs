@@ -20,7 +20,7 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
-    fn add(&mut self, took_ns: u64, counted_ns: u64) {
+    pub fn add(&mut self, took_ns: u64, counted_ns: u64) {
         if took_ns > counted_ns {
             self.count += 1;
             self.worst_ms = ((took_ns - counted_ns) as f64 / 1e6).max(self.worst_ms);

@@ -171,8 +171,8 @@ pub fn draw(policy: Policy, seed: u64) -> Option<(Vec<Task>, u32)> {
         (runs && admits(policy, &tasks)).then_some(tasks)
     };
     let every = |factor: f64| passes(tasks.iter().map(|task| scaled(task, factor)).collect());
-    let mut found = every(64.0)?;
-    shortest((0.02, 64.0), 1.002, |factor| Some(found = every(factor)?));
+    let first = every(64.0)?;
+    let mut found = shortest((0.02, 64.0), 1.002, every).unwrap_or(first);
     // Then each task for itself, in any order.
     for _ in 0..if shape.tight { 2 * found.len() } else { 0 } {
         let k = random.random_range(0..found.len());
@@ -182,24 +182,27 @@ pub fn draw(policy: Policy, seed: u64) -> Option<(Vec<Task>, u32)> {
             tasks[k] = scaled(&before[k], factor);
             passes(tasks)
         };
-        shortest((0.1, 1.0), 1.03, |factor| Some(found = one(factor)?));
+        found = shortest((0.1, 1.0), 1.03, one).unwrap_or(before);
     }
     Some((found, pool))
 }
 
-/// Halves the interval between a factor that does not pass and one that does, until their ratio is small.
+/// Halves the interval between a factor that does not pass and one that does, until their ratio is small. Returns the set
+/// of the least factor that passes.
 fn shortest(
     (mut low, mut high): (f64, f64),
     ratio: f64,
-    mut passes: impl FnMut(f64) -> Option<()>,
-) {
+    passes: impl Fn(f64) -> Option<Vec<Task>>,
+) -> Option<Vec<Task>> {
+    let mut found = None;
     while high / low > ratio {
         let middle = f64::sqrt(low * high);
         match passes(middle) {
-            Some(()) => high = middle,
+            Some(tasks) => (high, found) = (middle, Some(tasks)),
             None => low = middle,
         }
     }
+    found
 }
 
 /// Levels that the order accepts. The tasks are in order of falling deadlines.
