@@ -3,7 +3,6 @@
 //! A change is what a person types into the set's file. So its values are those that are printed, and each is tried as
 //! printed before it is given: by its value, and by its percentage.
 
-use crate::schedule::all_bytes;
 use crate::set::TaskSet;
 use crate::set::file::Declared;
 use crate::set::units::{bytes, human_bytes, human_ns, printed_bytes, printed_ns, time_ns};
@@ -252,7 +251,7 @@ fn longer(value: u64, thousandths: u64) -> u64 {
 
 fn more_memory(set: &TaskSet, admits: &impl Fn(&TaskSet) -> bool) -> Option<u64> {
     let with = |memory_bytes| TaskSet { memory_bytes, ..set.clone() };
-    let (mut low, mut high) = (set.memory_bytes, all_bytes(set));
+    let (mut low, mut high) = (set.memory_bytes, set.all_bytes());
     if high <= low || !admits(&with(high)) {
         return None;
     }

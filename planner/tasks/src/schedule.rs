@@ -100,7 +100,7 @@ pub fn least_memory(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Opt
     let admits = |memory_bytes| {
         search(&TaskSet { memory_bytes, ..set.clone() }, chunk_sizes, freedom).is_some()
     };
-    let (mut low, mut high) = (0, all_bytes(set));
+    let (mut low, mut high) = (0, set.all_bytes());
     if !admits(high) {
         return None;
     }
@@ -112,12 +112,6 @@ pub fn least_memory(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Opt
         }
     }
     Some(high)
-}
-
-/// Memory in which everything fits, with each task's last chunk rounded up.
-pub(crate) fn all_bytes(set: &TaskSet) -> u64 {
-    let all: u64 = set.tasks.iter().map(|task| task.cost.bytes).sum();
-    all + all / 64 + (64 << 20) * set.tasks.len() as u64
 }
 
 /// Bytes that never leave memory.

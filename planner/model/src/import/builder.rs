@@ -4,7 +4,6 @@ use super::array::{Array, Movement, elements};
 use super::data::Floats;
 use super::error::{NodeProblem, ShapeProblem};
 use super::memory::{Allowance, OverWork};
-use super::noise::Noise;
 use super::onnx::DataType;
 use super::ranges::Wide;
 use super::types::{self, wide};
@@ -45,6 +44,14 @@ pub(super) struct Quantisation {
     pub zero: i64,
     /// The floats.
     pub real: ValueId,
+}
+
+/// A node that makes random numbers.
+pub(super) struct Noise {
+    pub node: String,
+    pub operator: String,
+    pub opset: i64,
+    pub made: ValueId,
 }
 
 /// The graph so far.

@@ -1,21 +1,13 @@
 //! Random numbers: none are made, so that only what multiplies them by 0 can be computed.
 
 use super::attributes::size;
-use super::builder::{Operand, check_flowing};
+use super::builder::{Noise, Operand, check_flowing};
 use super::context::Context;
 use super::error::{ImportError, NodeProblem};
 use super::onnx::DataType;
 use super::types::{is_float, type_name};
 use crate::graph::{Graph, ValueId};
 use std::collections::HashSet;
-
-/// A node that makes random numbers.
-pub(super) struct Noise {
-    pub node: String,
-    pub operator: String,
-    pub opset: i64,
-    pub made: ValueId,
-}
 
 /// `RandomNormal` and `RandomUniform`, with the shape of an input or of their own: a value that no node makes.
 pub(super) fn noise(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {

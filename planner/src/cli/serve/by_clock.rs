@@ -1,8 +1,8 @@
 //! Releases jobs by the clock, and lets the set work.
 
 use super::arrivals::{Arrival, Arrivals, Kind};
-use super::execute::Wanted;
 use super::host::{Jobs, Shown, Tally};
+use super::wanted::Wanted;
 use super::watch::Exceeded;
 use eyelet::set::{Activity, Running};
 use eyelet::tasks::ReleaseError;

@@ -3,17 +3,15 @@
 use super::arrivals::Kind;
 use super::by_clock::Loop;
 use super::host::{Jobs, Shown, Tally};
-use super::inject::Faults;
 use super::live;
 use super::machine::{Disturbance, Memory, Meter, Ticks};
-use super::measure::How;
-use super::measured::{Measured, Solo};
 use super::samples::Samples;
+use super::solo::Solo;
 use super::threads::with_threads;
+use super::wanted::Wanted;
 use super::watch::{Exceeded, Overruns, Times, Watch};
 use crate::cli::Error;
 use crate::cli::error::SetsError;
-use crate::cli::output::Output;
 use eyelet::arena::SharedArena;
 use eyelet::device::Device;
 use eyelet::executor::{ChunkedError, ChunkedInstance};
@@ -23,31 +21,11 @@ use eyelet::tasks::Task;
 use eyelet_planner::source::Source;
 use eyelet_tasks::set::decided::Decided;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Tasks of a set that can be run, at most.
 pub const MOST_TASKS: usize = MAX_TASKS;
-
-/// How a set is run.
-pub struct Wanted<'a> {
-    pub decided: &'a Decided,
-    pub measured: &'a Measured,
-    pub how: How,
-    pub arrivals: Kind,
-    pub seed: u64,
-    pub duration_ns: u64,
-    /// No job is released after so many have ended.
-    pub jobs: Option<u64>,
-    /// Keeps times of jobs, steps and chunks, and ends when there are so many of each task's jobs, and of chunks.
-    pub samples: Option<u64>,
-    pub faults: Vec<Faults>,
-    /// Records what happens.
-    pub trace: bool,
-    /// Set when the run is to end.
-    pub stop: &'a AtomicBool,
-    pub output: Output,
-}
 
 /// What a run was.
 pub struct Outcome {

@@ -1,7 +1,7 @@
 //! The program's side of a set at work: inputs, outputs, and what is counted and recorded of each job.
 
 use super::measure::{crc_of, write_inputs};
-use super::measured::Solo;
+use super::solo::Solo;
 use super::watch::Watch;
 use eyelet::executor::Ports;
 use eyelet::set::{Host, JobError, SetEvent};

@@ -1,7 +1,7 @@
 //! What networks and storage cost on this machine: measured alone, and then in a rehearsal of the set.
 
-use super::measured::{Example, Solo};
 use super::samples::{Rule, Samples};
+use super::solo::{Example, Solo};
 use super::threads::with_threads;
 use super::watch::Times;
 use crate::cli::Error;

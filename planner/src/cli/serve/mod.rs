@@ -19,9 +19,11 @@ mod prepare;
 mod rehearse;
 mod report;
 mod samples;
+mod solo;
 mod sweep;
 mod threads;
 mod trace;
+mod wanted;
 mod watch;
 
 use super::Error;
@@ -35,7 +37,7 @@ use super::schedule::read_set;
 use super::set_file::{self, is_set_file};
 use arrivals::Kind;
 use costs::Refused;
-use execute::{Outcome, Wanted, execute};
+use execute::{Outcome, execute};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::leftovers;
@@ -44,16 +46,18 @@ use eyelet_tasks::set::decided::{self, Decided, FILE};
 use eyelet_tasks::set::units::duration_ns;
 use inject::{Faults, Inject};
 use measure::How;
-use measured::{Measured, Solo};
+use measured::Measured;
 use packs::Packs;
 use prepare::{Prepared, Stage, prepare};
 use report::{Report, Run};
 use samples::Rule;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use solo::Solo;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use wanted::Wanted;
 
 /// Runs several networks in one memory on this machine, each job by its deadline, and prints response times, misses and
 /// memory.

@@ -4,11 +4,10 @@
 //! mapping and checksum, until its end is seen.
 
 use super::arrivals::Kind;
-use super::execute::{Wanted, unshown};
+use super::execute::unshown;
 use super::inject::Faults;
-use super::measured::Measured;
-use super::samples::Samples;
-use super::watch::Times;
+use super::measured::{Measured, Rehearsed};
+use super::wanted::Wanted;
 use crate::cli::Error;
 use crate::cli::output::Output;
 use eyelet_tasks::analysis::utilization::utilization;
@@ -22,14 +21,6 @@ pub const SAMPLES: u64 = 1000;
 const LOAD: f64 = 0.5;
 /// Shorter periods are over before the clock has been looked at for every task.
 const SHORTEST_NS: f64 = 20_000.0;
-
-/// What was measured.
-#[derive(Debug, Default)]
-pub struct Rehearsed {
-    /// Of each task.
-    pub times: Vec<Times>,
-    pub chunks: Samples,
-}
 
 /// Runs a set for at most that long.
 pub fn rehearse(

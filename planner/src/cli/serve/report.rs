@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::execute::{Outcome, TaskOutcome};
 use super::machine::{Disturbance, Memory};
-use super::measured::Solo;
+use super::solo::Solo;
 use super::watch::{Exceeded, Overruns};
 use crate::cli::bench::statistics::percentile;
 use crate::cli::output::milliseconds;

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::arrivals::Kind;
-use super::execute::{Outcome, Wanted, execute};
+use super::execute::{Outcome, execute};
 use super::inject::Faults;
 use super::machine::{Disturbance, Memory};
 use super::maps;
@@ -10,6 +10,7 @@ use super::measured::Measured;
 use super::packs::Packs;
 use super::prepare::{costs, decide, declared, packs_of};
 use super::report::Response;
+use super::wanted::Wanted;
 use crate::cli::Error;
 use crate::cli::output::Output;
 use crate::cli::run::report::known;

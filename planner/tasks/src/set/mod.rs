@@ -28,6 +28,14 @@ pub struct TaskSet {
     pub tasks: Vec<Task>,
 }
 
+impl TaskSet {
+    /// Memory in which everything fits, with each task's last chunk rounded up.
+    pub(crate) fn all_bytes(&self) -> u64 {
+        let all: u64 = self.tasks.iter().map(|task| task.cost.bytes).sum();
+        all + all / 64 + (64 << 20) * self.tasks.len() as u64
+    }
+}
+
 /// Where swapped bytes come from, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Storage {
