@@ -10,25 +10,25 @@ use rand_chacha::ChaCha8Rng;
 
 /// The kind of a random set.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub tasks: usize,
+struct Shape {
+    tasks: usize,
     /// Times are multiples of this many nanoseconds.
-    pub unit_ns: u64,
+    unit_ns: u64,
     /// The longest period, as a multiple of the shortest.
-    pub spread: f64,
+    spread: f64,
     /// Probability that a task has chunks, that it streams, that it has jitter, that its deadline is below its period.
-    pub chunks: f64,
-    pub streams: f64,
-    pub jitter: f64,
-    pub early: f64,
+    chunks: f64,
+    streams: f64,
+    jitter: f64,
+    early: f64,
     /// Probability that a step takes all of a job.
-    pub long_steps: f64,
+    long_steps: f64,
     /// Chunks are long next to computing.
-    pub long_chunks: bool,
+    long_chunks: bool,
     /// Tasks have [`Role`]s.
-    pub roles: bool,
+    roles: bool,
     /// No task alone can have a much shorter period.
-    pub tight: bool,
+    tight: bool,
 }
 
 /// A kind of task that blocks others, or is blocked.

@@ -5,7 +5,7 @@
 
 mod draw;
 
-pub use draw::{Shape, draw};
+pub use draw::draw;
 
 use crate::analysis::slack::responses;
 use crate::analysis::{classes, demand_bound, regions};

@@ -6,7 +6,7 @@
 //! - dbf(t) of a task: cost times the most jobs that are released and due within t, ⌊(t − D + J)/T⌋ + 1 for t ≥ D.
 //!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due. What a job
 //!   pushes out of begun jobs is read again; that counts once jobs of lower levels are due within t.
-//! - B(t), blocking by jobs due later than t: [`Blocking`].
+//! - B(t): for how long jobs that are due later may block (`analysis/blocking.rs`).
 
 use super::blocking::Blocking;
 use super::utilization::{cost_ns, job_ns, overloaded, utilization};
