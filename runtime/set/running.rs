@@ -271,6 +271,11 @@ impl<const N: usize> Worker<N> for Hands<'_, '_, '_, N> {
         self.0.reads_go_on
     }
 
+    fn comes_alone(&mut self) -> bool {
+        let task = self.0.loading.map(|(chunk, _)| chunk.task);
+        task.and_then(|task| self.0.network(task)).is_some_and(|network| network.goes_on())
+    }
+
     fn loading(&self) -> Option<usize> {
         self.0.loading.map(|(chunk, _)| chunk.task)
     }

@@ -14,8 +14,12 @@ pub trait Worker<const N: usize> {
     /// The time.
     fn now_ns(&self) -> u64;
 
-    /// Whether a chunk is read while steps compute. If not, this thread reads it, piece by piece.
+    /// Whether the chunks of all tasks are read while steps compute. If not, a chunk is one operation.
     fn reads_go_on(&self) -> bool;
+
+    /// Whether the chunk in flight is read while this thread does something else. If not, this thread reads it, piece by
+    /// piece.
+    fn comes_alone(&mut self) -> bool;
 
     /// The task of the chunk in flight.
     fn loading(&self) -> Option<usize>;
@@ -58,11 +62,11 @@ pub enum Activity {
 
 /// Does the next thing: at most one step.
 ///
-/// A chunk that this thread reads is one operation: nothing else is done before it has ended.
+/// Where not all chunks are read while steps compute, a chunk is one operation: nothing else is done before it has ended.
 pub fn turn<const N: usize>(worker: &mut impl Worker<N>) -> Activity {
     worker.look();
-    if let Some(task) = reading(worker) {
-        return Activity::Piece { task };
+    if let Some(activity) = occupied(worker) {
+        return activity;
     }
     loop {
         let now_ns = worker.now_ns();
@@ -82,8 +86,8 @@ pub fn turn<const N: usize>(worker: &mut impl Worker<N>) -> Activity {
                 if let Some(task) = worker.look() {
                     return Activity::Chunk { task };
                 }
-                if let Some(task) = reading(worker) {
-                    return Activity::Piece { task };
+                if let Some(activity) = occupied(worker) {
+                    return activity;
                 }
             }
             Action::Wait => {
@@ -97,9 +101,13 @@ pub fn turn<const N: usize>(worker: &mut impl Worker<N>) -> Activity {
     }
 }
 
-/// The task of the chunk that this thread is in the middle of reading.
-fn reading<const N: usize>(worker: &impl Worker<N>) -> Option<usize> {
-    worker.loading().filter(|_| !worker.reads_go_on())
+/// With one engine nothing else is done while a chunk is in flight.
+fn occupied<const N: usize>(worker: &mut impl Worker<N>) -> Option<Activity> {
+    let task = worker.loading().filter(|_| !worker.reads_go_on())?;
+    match worker.comes_alone() {
+        true => Some(Activity::Loading),
+        false => Some(Activity::Piece { task }),
+    }
 }
 
 /// Before a step computes: begins the chunk that comes meanwhile.

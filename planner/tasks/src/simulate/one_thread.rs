@@ -41,6 +41,10 @@ impl Worker<MOST_TASKS> for Engine<'_> {
         self.options.mode == Mode::BetweenSteps
     }
 
+    fn comes_alone(&mut self) -> bool {
+        self.reads_go_on()
+    }
+
     fn loading(&self) -> Option<usize> {
         self.loader.map(|busy| busy.task)
     }
