@@ -95,10 +95,6 @@ pub(super) enum Engine {
     Loader,
 }
 
-impl Engine {
-    pub const BOTH: [Self; 2] = [Self::Processor, Self::Loader];
-}
-
 /// An operation in flight: a step or a chunk's load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {

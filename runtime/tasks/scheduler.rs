@@ -250,15 +250,14 @@ impl<const N: usize> Scheduler<N> {
             true => Engine::Loader,
             false => Engine::Processor,
         };
-        let free = Engine::BOTH.map(|engine| self.is_free(engine));
+        let (processor, loader) = (self.is_free(Engine::Processor), self.is_free(Engine::Loader));
         if self.is_free(needs)
-            && (!self.streams(first) || free == [true, true])
+            && (!self.streams(first) || (processor && loader))
             && let Some(action) = self.start(first, needs, None, now_ns)
         {
             return Some(action);
         }
         // A job that streams waits for the loader, too.
-        let [processor, loader] = free;
         match needs == Engine::Loader || (self.streams(first) && !loader) {
             true if processor => self.step_beside(first, now_ns),
             false if loader => self.load_beside(first, now_ns),
