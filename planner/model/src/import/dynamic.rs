@@ -127,7 +127,7 @@ pub(super) fn options(inputs: &[DynamicInput]) -> String {
     options.join(" ")
 }
 
-/// What a dimension may be. A step of a decoder with a past has one token.
+/// A likely extent of a dimension. A step of a decoder with a past has one token.
 fn guess(dim: &Dim, (axis, rank): (usize, usize), step: bool) -> usize {
     let name = match dim {
         Dim::Fixed(extent) => return *extent,
