@@ -50,8 +50,15 @@ impl Variant {
         }
         let weights_bytes = layout::place_weights(&mut network);
         let budget = weights_bytes + (1 << 30);
-        let request =
-            Request { network: &network, weights_bytes, budget, threads, profile, exact: true };
+        let request = Request {
+            network: &network,
+            weights_bytes,
+            budget,
+            threads,
+            profile,
+            exact: true,
+            holds_all: false,
+        };
         let plan = strategy::plan(Strategy::Preload, &request)?;
         let file = tempfile::NamedTempFile::new()?.into_temp_path();
         let plans = std::slice::from_ref(&plan);

@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             threads: 1,
             profile: &board.profile,
             exact: true,
+            holds_all: false,
         };
         match swapnet::fit(&request) {
             Some(fit) => println!("{name}, {} layers with weights\n{fit}\n", fit.samples),

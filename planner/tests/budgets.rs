@@ -23,7 +23,8 @@ use eyelet_planner::board::Board;
 use eyelet_planner::graph::{Graph, Op};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::source::Io;
-use eyelet_planner::strategy::Effort;
+use eyelet_planner::strategy::choose::choose;
+use eyelet_planner::strategy::{Effort, PackRequest};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::Cell;
@@ -234,6 +235,28 @@ fn a_budget_for_everything_keeps_everything() {
                 assert!(reads[0] > 0 && reads[1] == 0, "{name} on {board}, {cache:?}: {reads:?}");
             }
         }
+    }
+}
+
+/// The same where layers are faster by weights that have no room, and storage is so fast that plans
+/// which stream these would be faster.
+#[test]
+fn a_budget_for_everything_has_no_algorithms_that_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut board = Board::load("host-avx2").unwrap();
+    board.profile.storage = board.profile.storage.faster(1000.0);
+    let subject = Subject::for_board(&zoo_model("resnet18", folder.path()), board);
+    let made = |budgets: &[u64], exact: bool| {
+        let request = PackRequest::new(budgets.to_vec(), subject.board.profile.clone(), 1);
+        let request = PackRequest { exact, effort: Effort::Fast, ..request };
+        choose(&subject.network, &request).unwrap().made
+    };
+    let all = &made(&[128 << 20], true)[0].plan;
+    let enough = all.arena_bytes + (64 << 10);
+    assert!(all.loads.is_empty() && made(&[2 * enough / 3], false)[0].plan.loads.len() > 1);
+    for budgets in [vec![enough], vec![enough / 2, enough]] {
+        let made = made(&budgets, false);
+        assert_eq!(made.last().unwrap().plan.bytes_per_inference(), 0, "{budgets:?}");
     }
 }
 

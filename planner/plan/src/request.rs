@@ -16,6 +16,8 @@ pub struct Request<'a> {
     pub profile: &'a Profile,
     /// Every layer is computed as it is stored.
     pub exact: bool,
+    /// The budget holds all weights, perhaps by other algorithms. So no plan of `joint` reads.
+    pub holds_all: bool,
 }
 
 impl Request<'_> {

@@ -76,6 +76,7 @@ impl Forecast {
                 threads: plan.threads,
                 profile: &costs,
                 exact: false,
+                holds_all: false,
             };
             Ok(Self {
                 profile: profile.clone(),

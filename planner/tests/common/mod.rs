@@ -121,6 +121,7 @@ impl Subject {
             threads,
             profile: &self.board.profile,
             exact: true,
+            holds_all: false,
         };
         let plan = strategy::make(strategy.parse()?, &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {

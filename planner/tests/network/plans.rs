@@ -415,7 +415,8 @@ fn none_below_the_bound(
 ) -> Result<Vec<(&'static str, Plan)>, TestCaseError> {
     let (network, profile) = (&subject.network, &subject.board.profile);
     let weights_bytes = subject.weights_bytes;
-    let request = Request { network, weights_bytes, budget, threads, profile, exact };
+    let request =
+        Request { network, weights_bytes, budget, threads, profile, exact, holds_all: false };
     let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
     for strategy in STRATEGIES {

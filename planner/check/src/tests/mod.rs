@@ -112,7 +112,15 @@ fn prove_strategies(profile: &Profile, threads: u32) -> usize {
         let isa = if staged { Isa::Cuda } else { Isa::Portable };
         let (network, weights_bytes) = example::network(isa, &mut rng, 12);
         let network = &network;
-        let request = Request { network, weights_bytes, budget: 0, threads, profile, exact: true };
+        let request = Request {
+            network,
+            weights_bytes,
+            budget: 0,
+            threads,
+            profile,
+            exact: true,
+            holds_all: false,
+        };
         let smallest = match strategy::plan(strategy, &request) {
             Err(PlanError::Budget { smallest, .. }) => smallest,
             Err(PlanError::TwoStages { .. }) if staged && !strategy.serves(profile) => {

@@ -36,6 +36,11 @@ impl<'a> PlanBuilder<'a> {
         Self::in_memory(request, precomputed, Vec::new(), FastRoom::default()).published()
     }
 
+    /// A builder in which no layer slides.
+    pub fn alone(request: &Request<'a>) -> Self {
+        Self::with(request, Arc::new(Precomputed::new(request)), Vec::new())
+    }
+
     /// A builder in which these groups slide.
     pub fn with(request: &Request<'a>, precomputed: Arc<Precomputed>, groups: Vec<Group>) -> Self {
         let fast = FastRoom { bytes: request.profile.fast_bytes(), threads: request.threads };

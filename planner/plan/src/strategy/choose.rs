@@ -7,16 +7,20 @@
 //! budgets, is then improved. A strategy whose steps can transform weights also plans the choices
 //! that other strategies have. So it is no slower than they are.
 //!
+//! A budget that holds all weights reads none: choices whose weights have no room there are out, even
+//! if plans that stream them are predicted to be faster.
+//!
 //! A plan for one budget of the pack serves every larger one, and is taken for it where nothing
 //! faster was found. A large arena can be slower: weights then come from memory, and not from the
 //! cache that all processors share. So a larger budget is also planned for the size of that cache,
 //! unless it has room for all weights.
 
 use super::algorithms::{Choice, Means, choices};
+use super::builder::PlanBuilder;
 use super::on_load;
 use super::refit::Refit;
 use super::shared_residents::{Guest, lay_out};
-use super::{Draft, PackRequest, PlanError, PlanResult, begin, refusal};
+use super::{Draft, PackRequest, PlanError, PlanResult, Request, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::simulate::simulate;
 use eyelet::pack::{Layer, OpKind};
@@ -98,6 +102,7 @@ fn choose_among(
         .map(|choice| Candidate::new(network.clone(), &choice, request, shared))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
+    let holding = holding(&candidates, request);
     let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
     // The error of the direct algorithms, which are offered for every budget. Other choices that
     // may need less are not offered for what they need.
@@ -116,7 +121,7 @@ fn choose_among(
                 );
                 continue;
             }
-            match candidate.begin(request, refuse) {
+            match candidate.begin(request, &holding, refuse) {
                 Ok(None) => log::debug!("{candidate}: no plan fits"),
                 Ok(Some(drafts)) => {
                     let predicted_ns = drafts.iter().map(Draft::predicted_ns).sum();
@@ -144,6 +149,15 @@ fn choose_among(
         }
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
+}
+
+/// Whether each budget holds all weights as they are stored for the direct algorithms.
+fn holding(candidates: &[Candidate], request: &PackRequest) -> Vec<bool> {
+    let holds = |budget: &u64| {
+        let mut direct = candidates.iter().filter(|candidate| candidate.is_direct);
+        request.strategy.transforms() && direct.any(|direct| direct.holds_all(request, *budget))
+    };
+    request.budgets.iter().map(holds).collect()
 }
 
 fn ms(ns: u64) -> f64 {
@@ -279,20 +293,33 @@ impl Candidate {
         Self { weights_bytes, transformed, copied, cache, network, bound_ns, is_direct }
     }
 
+    fn holds_all(&self, request: &PackRequest, budget: u64) -> bool {
+        let network = &self.network;
+        let bytes = |layer: &Layer| u64::from(layer.panels) * u64::from(layer.panel_bytes);
+        let layers = network.layers.iter().enumerate();
+        let needed = layers.map(|(at, layer)| network.bytes_in_arena(at, bytes(layer)));
+        let one = request.of(network, self.weights_bytes, budget);
+        needed.sum::<u64>() <= budget && PlanBuilder::alone(&one).keeps_all()
+    }
+
     /// Makes a plan for each budget without a search. If a budget has none, returns nothing, or
-    /// with `refuse` the error that names the smallest budget.
+    /// with `refuse` the error that names the smallest budget. Budgets that are `holding` all
+    /// weights have no plans that read.
     fn begin<'a>(
         &'a self,
         request: &'a PackRequest,
+        holding: &[bool],
         refuse: bool,
     ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
         let mut all = Vec::new();
-        for (budget, transformed) in request.budgets.iter().zip(&self.transformed) {
+        let budgets = request.budgets.iter().zip(&self.transformed).zip(holding);
+        for ((budget, transformed), &holds_all) in budgets {
             let one = request.of(&self.network, self.weights_bytes, *budget);
+            let one = Request { holds_all, ..one };
             match begin(request.strategy, &one, transformed.as_ref(), request.delta)? {
                 Some(draft) => {
                     let draft = self.in_cache(request, *budget, draft)?;
-                    all.push(self.or_copied(request, all.len(), draft)?);
+                    all.push(self.or_copied(request, all.len(), holds_all, draft)?);
                 }
                 None if refuse => return Err(refusal(&one)),
                 None => return Ok(None),
@@ -306,10 +333,12 @@ impl Candidate {
         &'a self,
         request: &'a PackRequest,
         number: usize,
+        holds_all: bool,
         draft: Draft<'a>,
     ) -> Result<Draft<'a>, PlanError> {
         let Some(copied) = &self.copied else { return Ok(draft) };
         let one = request.of(&copied.network, copied.weights_bytes, request.budgets[number]);
+        let one = Request { holds_all, ..one };
         let transformed = copied.transformed[number].as_ref();
         let other = begin(request.strategy, &one, transformed, request.delta)?;
         let is_faster = |other: &Draft<'a>| other.predicted_ns() < draft.predicted_ns();

@@ -85,7 +85,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         let Some((groups, design)) = sure else { return };
         let alone = groups.is_empty();
-        self.keeps_all = alone && plain.keeps_all();
+        self.keeps_all = request.holds_all || (alone && plain.keeps_all());
         // Layer after layer, with all algorithms.
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();

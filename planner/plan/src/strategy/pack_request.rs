@@ -45,7 +45,7 @@ impl PackRequest {
     /// What is asked of one plan of a network.
     pub fn of<'a>(&'a self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { ref profile, threads, exact, .. } = *self;
-        Request { network, weights_bytes, budget, threads, profile, exact }
+        Request { network, weights_bytes, budget, threads, profile, exact, holds_all: false }
     }
 
     /// [`Network::mapped`] for the board and the strategy.

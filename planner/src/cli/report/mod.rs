@@ -80,6 +80,7 @@ pub fn draw(
         threads: first.threads.min(by.threads),
         profile: by.profile,
         exact: by.exact,
+        holds_all: false,
     };
     let curve = Curve::new(&request, &plans, |done| progress.set(done as u64));
     drop(progress);

@@ -86,6 +86,7 @@ fn groups_are_found_where_they_are_needed() {
         threads: 1,
         profile: &profile,
         exact: true,
+        holds_all: false,
     };
     let smallest = smallest(&request(4096));
     assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
@@ -177,6 +178,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
             threads: 1,
             profile: &profile,
             exact: true,
+            holds_all: false,
         };
         let plan = strategy::plan(strategy::Strategy::Joint, &request).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
@@ -225,6 +227,7 @@ fn outputs_lie_over_dead_lines() {
         threads: 1,
         profile: &profile,
         exact: true,
+        holds_all: false,
     };
     let group = Group { layers: first + 1..first + 4, lines: 2, anew: false };
     let mut plan = strategy::with_groups(&request, vec![group]);
@@ -322,6 +325,7 @@ fn nothing_slides_on_a_gpu() {
         threads: 1,
         profile: &profile,
         exact: false,
+        holds_all: false,
     };
     let smallest = smallest(&request(4096));
     for budget in [smallest, smallest + smallest / 4, 64 << 20] {
