@@ -3,10 +3,12 @@
 //! A thread that sleeps is woken tens of microseconds late, so who waits for something that is near
 //! spins. That pays on a core that nobody else wants. On one that others want, spinning uses up the
 //! thread's share of it, and each time it gives way it waits until all of them have had theirs:
-//! milliseconds. Linux does not say which it is, but it shows: a look at the clock, or giving way,
-//! comes back late. Then nobody spins for a while, and every wait sleeps at once ([`restraint`]).
+//! milliseconds. It shows when a look at the clock, or giving way, comes back late, and Linux has
+//! counted that the thread was stopped for others. Then nobody spins for a while, and every wait
+//! sleeps at once ([`restraint`]). A look is also late where a hypervisor takes the core away for a
+//! moment. Linux counts nothing then, and to sleep would only add to it.
 
-use super::clock::{give_way, now_ns};
+use super::clock::{give_way, now_ns, times_stopped};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use super::restraint;
 
@@ -27,6 +29,8 @@ pub(crate) struct Spin {
     looked: u64,
     /// When others are next let have the core, from the start.
     patience_ns: u64,
+    /// How often the thread was stopped for others before it last gave way.
+    stopped: Option<u64>,
     /// Nothing is gained by it now.
     over: bool,
 }
@@ -34,7 +38,8 @@ pub(crate) struct Spin {
 impl Spin {
     pub(crate) fn new() -> Self {
         let now = now_ns();
-        Self { start: now, looked: now, patience_ns: YIELD_NS, over: restraint::holds(now) }
+        let over = restraint::holds(now);
+        Self { start: now, looked: now, patience_ns: YIELD_NS, stopped: None, over }
     }
 
     /// Whether to look once more, if that is done for up to `spin_ns` nanoseconds. Gives way in
@@ -47,6 +52,7 @@ impl Spin {
         let mut gap = now.wrapping_sub(self.looked);
         let waited = now.wrapping_sub(self.start);
         if waited >= self.patience_ns && waited < spin_ns && gap < LATE_NS {
+            self.stopped = Some(times_stopped());
             give_way();
             let before = now;
             now = now_ns();
@@ -54,12 +60,20 @@ impl Spin {
             self.patience_ns = now.wrapping_sub(self.start) + YIELD_NS;
         }
         self.looked = now;
-        if gap >= LATE_NS {
+        let wanted = is_wanted(gap, self.stopped, times_stopped);
+        if wanted {
             restraint::late(now);
         }
-        self.over = gap >= LATE_NS || waited >= spin_ns;
+        self.over = wanted || waited >= spin_ns;
         !self.over
     }
+}
+
+/// Whether a look that comes `gap` nanoseconds after the last one says that others want the core:
+/// it is late, and the thread was stopped for them. A wait that has not given way yet does not know.
+/// It will soon.
+fn is_wanted(gap: u64, before: Option<u64>, stopped: impl FnOnce() -> u64) -> bool {
+    gap >= LATE_NS && before.is_some_and(|before| before != stopped())
 }
 
 /// Without a clock nothing is late.
@@ -70,4 +84,17 @@ mod restraint {
     }
 
     pub(super) fn late(_: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_look_tells_only_where_the_thread_was_stopped_for_others() {
+        assert!(is_wanted(LATE_NS, Some(3), || 4));
+        assert!(!is_wanted(LATE_NS - 1, Some(3), || 4), "others took next to nothing");
+        assert!(!is_wanted(LATE_NS, Some(3), || 3), "a hypervisor took the core");
+        assert!(!is_wanted(LATE_NS, None, || 3), "not known yet");
+    }
 }
