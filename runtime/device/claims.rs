@@ -1,9 +1,7 @@
 //! Dealing out the parts of a task to whoever is awake.
 
+use crate::pack::MAX_THREADS;
 use core::sync::atomic::{AtomicU64, Ordering};
-
-/// The largest number of threads.
-pub const MAX_THREADS: usize = 16;
 
 /// The parts of the task that is under way, of which each is claimed once.
 ///

@@ -22,9 +22,9 @@
 #![allow(unsafe_code)]
 
 use super::Device;
-use super::claims::MAX_THREADS;
 use super::float_mode::Ieee;
 use super::rounds::Rounds;
+use crate::pack::MAX_THREADS;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// A device of several cores. The one that calls [`run`](Device::run) is among them, and others join

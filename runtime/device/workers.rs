@@ -5,8 +5,9 @@
 //! them out for a pool that lives for ever. How threads share a task is in `rounds.rs`.
 #![allow(unsafe_code)]
 
+pub use crate::pack::MAX_THREADS;
+
 use super::Device;
-pub use super::claims::MAX_THREADS;
 use super::float_mode::Ieee;
 use super::rounds::Rounds;
 use super::threads::{self, ThreadError, available_cores};

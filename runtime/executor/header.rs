@@ -3,8 +3,8 @@
 use super::error::OpenError;
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
-    self, Flaw, Header, Isa, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, SHAPES, ShapeEntry,
-    flaw,
+    self, Flaw, Header, Isa, MAX_PLANS, MAX_SHAPES, MAX_THREADS, PAGE, PLANS, PlanEntry, SHAPES,
+    ShapeEntry, flaw,
 };
 
 /// Checks the header page of a pack in storage of `size` bytes, which may be longer, as
@@ -62,6 +62,13 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
         if u32::from(entry.shape) >= header.shapes {
             let (found, limit) = (entry.shape.into(), (header.shapes - 1).into());
             let what = "pack: the shape of a plan";
+            return Err(Flaw { what, index: index as u32, found, limit }.into());
+        }
+    }
+    for (index, entry) in entries(page, header.plans).enumerate() {
+        if entry.threads == 0 || usize::from(entry.threads) > MAX_THREADS {
+            let (found, limit) = (entry.threads.into(), MAX_THREADS as u64);
+            let what = "pack: threads of a plan";
             return Err(Flaw { what, index: index as u32, found, limit }.into());
         }
     }

@@ -173,9 +173,9 @@ pub fn validate(
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
-    problem.most(|problem| {
+    problem.most_shared(|problem| {
         let division = Division::new(problem);
-        division.scratch_each.saturating_mul(division.shares as u64)
+        (division.shares, division.scratch_each)
     })
 }
 
@@ -261,13 +261,16 @@ pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
     }
     let worth = usize::try_from(macs / PART_MACS).unwrap_or(usize::MAX);
     let most = worth.clamp(threads, threads * device::PARTS);
-    // What the busiest thread has to do.
-    let longest = |parts: usize| {
-        let each = units.div_ceil(parts);
-        each * units.div_ceil(each.max(1)).div_ceil(threads)
-    };
-    let parts = (1..=most).rev().min_by_key(|parts| longest(*parts)).unwrap_or(1);
-    units.div_ceil(parts).max(1)
+    // The busiest thread has to do no less, and no more where there are as many parts as threads.
+    let least = units.div_ceil(threads);
+    // It then has one to `PARTS` parts, which are even: as many as there may be.
+    let each = (1..=device::PARTS).rev().map(|rounds| least / rounds).find(|each| {
+        let parts = units.div_ceil((*each).max(1));
+        parts <= most
+            && units.div_ceil(parts.max(1)) == *each
+            && each * parts.div_ceil(threads) == least
+    });
+    each.unwrap_or(least).max(1)
 }
 
 /// What decides how an output is divided.

@@ -69,9 +69,9 @@ pub fn validate(
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
-    problem.most(|problem| {
+    problem.most_shared(|problem| {
         let division = Division::new(problem);
-        division.scratch_each.saturating_mul(division.shares as u64)
+        (division.shares, division.scratch_each)
     })
 }
 

@@ -26,6 +26,7 @@ mod run;
 mod scratch;
 mod way;
 
+pub(super) use scratch::scratch_bytes;
 pub(super) use way::panels_at_once;
 
 use super::{Call, LayerError, Problem, check, winograd};

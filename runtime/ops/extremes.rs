@@ -470,6 +470,18 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
     true
 }
 
+/// What each number of threads takes at least, one after the other, and the most of that.
+fn least_on_any(problem: &Problem<'_>) -> u64 {
+    let on = |threads: u32| {
+        let problem = problem.on(threads);
+        match Expansion::new(&problem) {
+            Some(of) => of.bytes(&problem, Want::Least, || of.own_operator(&problem)),
+            None => operator_scratch_bytes(&problem, Want::Least),
+        }
+    };
+    (1..=problem.threads).map(on).max().unwrap_or(0)
+}
+
 /// Of each operator some layers are accepted, and some of these are run.
 #[test]
 fn what_is_accepted_never_overflows() {
@@ -486,6 +498,11 @@ fn what_is_accepted_never_overflows() {
             let threads = 1 + round % 3;
             let problem = Problem { layer, inputs, output, slice, threads, isa };
             assert!(scratch_bytes(&problem) >= least_scratch_bytes(&problem));
+            let many = problem.on(1 + random.below(16) as u32);
+            let least = least_scratch_bytes(&many);
+            assert_eq!(least, least_on_any(&many), "{many:?}");
+            // `open` asks once for steps that differ in their first row.
+            assert_eq!(least_scratch_bytes(&many.of(Slice { row: 0, ..slice })), least);
             for (input, rows) in inputs.iter().zip(rows_read(layer, inputs, output, &slice)).take(1)
             {
                 assert!(rows.start <= rows.end && rows.end <= input.rows(), "{layer:?}");

@@ -263,8 +263,8 @@ pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     scratch_of(problem, Want::All)
 }
 
-/// Bytes of intermediates that one step cannot do without. With any number from these to
-/// [`scratch_bytes`] it computes the same, bit for bit.
+/// Bytes of intermediates that one step cannot do without, whichever its first row is. With any
+/// number from these to [`scratch_bytes`] it computes the same, bit for bit.
 pub fn least_scratch_bytes(problem: &Problem<'_>) -> u64 {
     scratch_of(problem, Want::Least)
 }
@@ -274,13 +274,9 @@ fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
     if problem.isa == Isa::Cuda {
         return cuda::scratch_bytes(layer, inputs, output, slice);
     }
-    let bytes = |problem: &Problem<'_>| match Expansion::new(problem) {
-        Some(expansion) => expansion.scratch_bytes(problem, want),
-        None => operator_scratch_bytes(problem, want),
-    };
     match expand::expands(layer, slice.algorithm()) {
-        true => problem.most(bytes),
-        false => bytes(problem),
+        true => expand::scratch_bytes(problem, want),
+        false => operator_scratch_bytes(problem, want),
     }
 }
 

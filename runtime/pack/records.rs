@@ -26,6 +26,13 @@ pub const MAX_PLANS: usize = 16;
 /// The largest number of shapes in a pack.
 pub const MAX_SHAPES: usize = 8;
 
+/// The largest number of inputs and outputs together: they are compared pair by pair.
+pub const MAX_PORTS: usize = 1024;
+
+/// The largest number of compute threads that a plan has scratch for, and that [devices of this
+/// library](crate::device) have.
+pub const MAX_THREADS: usize = 16;
+
 /// Where the [`ShapeEntry`] table starts, in bytes from the start of the file and of the arena.
 pub const SHAPES: usize = size_of::<Header>();
 

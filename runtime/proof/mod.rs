@@ -45,7 +45,8 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
 }
 
 /// The effort of the proof of one plan: looks at a set of pages, comparisons of two records. Each
-/// takes some nanoseconds.
+/// takes some nanoseconds. Numbers of threads for which the scratch of a work is reckoned count,
+/// too, and take up to a hundred.
 ///
 /// It is counted. A plan that takes more than is due to the pack's size is refused, since nothing
 /// else bounds the time that `open` takes.
@@ -156,7 +157,7 @@ impl<'a> Proven<'a> {
         let mut effort = Effort { spent: 0, most: bounds.effort };
         proven.places(&bounds, &mut effort)?;
         proven.loads(weights)?;
-        proven.steps(&bounds, weights)?;
+        proven.steps(&bounds, weights, &mut effort)?;
         proven.stages()?;
         proven.races(&mut effort)?;
         proven.stage_races(&mut effort)?;

@@ -4,10 +4,7 @@
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, LayerError};
-use crate::pack::{Flaw, NONE, OpKind, PortType, Skeleton, Tensor};
-
-/// Most inputs and outputs together: they are compared pair by pair.
-const MAX_PORTS: usize = 1024;
+use crate::pack::{Flaw, MAX_PORTS, NONE, OpKind, PortType, Skeleton, Tensor};
 
 impl ProvenSkeleton<'_> {
     /// Buffers are no larger than what this processor addresses, so that places in them are numbers

@@ -104,10 +104,18 @@ impl Proven<'_> {
         Ok(())
     }
 
-    pub(super) fn steps(&self, bounds: &Bounds, weights_bytes: u64) -> Result<(), Flaw> {
+    pub(super) fn steps(
+        &self,
+        bounds: &Bounds,
+        weights_bytes: u64,
+        effort: &mut Effort,
+    ) -> Result<(), Flaw> {
         let PlanView { steps, loads, .. } = self.plan;
         let count = steps.len();
         check(count <= MAX_TASKS, "plan: too many steps", 0, count as u64, MAX_TASKS as u64)?;
+        // Works before this one have been proved. They are listed as steps first do them: one that
+        // is listed otherwise is proved with each step.
+        let mut proved = 0;
         let mut ready = 0;
         for (i, step) in steps.iter().enumerate() {
             let layers = self.skeleton.layers;
@@ -124,6 +132,11 @@ impl Proven<'_> {
                 isa: self.isa,
             };
             self.computable(i, &step, &problem, bounds)?;
+            let work = steps.stored()[i].work;
+            if work >= proved {
+                Self::has_scratch(i, &step, &problem, effort)?;
+                proved += u32::from(work == proved);
+            }
             if step.weights_in == Region::Mapped {
                 self.mapped(i, &step, &problem, bounds, weights_bytes)?;
             }
@@ -136,7 +149,7 @@ impl Proven<'_> {
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
     }
 
-    /// A step is a slice of its layer, not too much work, and has the scratch that it needs.
+    /// A step is a slice of its layer, and not too much work.
     fn computable(
         &self,
         index: usize,
@@ -155,7 +168,17 @@ impl Proven<'_> {
         let rings = [a, b, c, layer.output].map(|id| {
             self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
         });
-        ops::validate_rings(problem, rings).map_err(|error| layer_flaw(error, index))?;
+        ops::validate_rings(problem, rings).map_err(|error| layer_flaw(error, index))
+    }
+
+    /// A step has the scratch that its work needs, wherever in the layer its rows begin.
+    fn has_scratch(
+        index: usize,
+        step: &Step,
+        problem: &Problem<'_>,
+        effort: &mut Effort,
+    ) -> Result<(), Flaw> {
+        effort.spend(problem.threads.into())?;
         let needed = ops::least_scratch_bytes(problem);
         let ok = step.scratch_bytes >= needed;
         check(ok, "step: too little scratch", index, step.scratch_bytes, needed)

@@ -6,10 +6,11 @@ use eyelet::executor::OpenError;
 use eyelet::kernels::Isa;
 use eyelet::pack::stored::{LayerRecord, StepRecord, WorkRecord};
 use eyelet::pack::{
-    Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, PLANS, Place,
-    PlanEntry, PlanHeader, PoolParams, Port, SHAPES, ShapeEntry, SkeletonHeader, Step, Tensor,
-    VERSION, params_words,
+    Buffer, ConvParams, CopyParams, Encoding, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind,
+    PAGE, PLANS, Place, PlanEntry, PlanHeader, PoolParams, Port, SHAPES, ShapeEntry,
+    SkeletonHeader, Step, Tensor, VERSION, params_words,
 };
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// A pack put together from records, with weights as given or zero: what no planner would make.
@@ -28,6 +29,8 @@ pub struct Records {
     pub weights: u64,
     pub data: Vec<f32>,
     pub isa: Isa,
+    /// Threads that the plan serves.
+    pub threads: u16,
 }
 
 /// As they are stored.
@@ -74,6 +77,7 @@ impl Records {
             weights: PAGE,
             data: Vec::new(),
             isa: Isa::Portable,
+            threads: 3,
         }
     }
 
@@ -100,6 +104,49 @@ impl Records {
             (port.rank, port.shape) = (2, [side, side, 1, 1, 1, 1, 1, 1]);
         }
         records.steps[0].rows = side * side;
+        records
+    }
+
+    /// Steps of a convolution in two groups with weights of 16 bits, which threads expand together:
+    /// `works` different ones, each `times` times.
+    pub fn grouped(arena: u64, works: u32, times: u32) -> Self {
+        let mut records = Self::copy(arena);
+        let (side, channels) = (128u32, 16u32);
+        let (rows, isa) = (side * side, records.isa);
+        let bytes = u64::from(4 * channels * rows);
+        records.buffers = vec![Buffer::floats(bytes); 2];
+        let image =
+            Tensor { dims: [1, side, side, channels], pitch: channels, ..Tensor::default() };
+        records.tensors = vec![image, Tensor { buffer: 1, ..image }];
+        for port in records.inputs.iter_mut().chain(&mut records.outputs) {
+            port.shape[0] = rows * channels;
+        }
+        let p = ConvParams {
+            kernel: [1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            groups: 2,
+            ..ConvParams::default()
+        };
+        let (in_group, encoding) = (channels / 2, Encoding::F16);
+        let panel = encoding.panel_bytes(in_group.into(), isa.panel(), isa.panel()).unwrap();
+        let panels = 2 * in_group.div_ceil(isa.panel() as u32);
+        records.layers[0] = Layer {
+            kind: OpKind::Conv as u32,
+            panels,
+            panel_bytes: panel as u32,
+            encoding: encoding as u32,
+            params: params_words(&p),
+            ..records.layers[0]
+        };
+        records.places = vec![Place::whole(arena - bytes), Place::whole(arena - 2 * bytes)];
+        let scratch_bytes = 1 << 20;
+        let scratch = arena - 2 * bytes - scratch_bytes;
+        let step = Step { count: panels, scratch, scratch_bytes, ..Step::default() };
+        let weights = scratch - PAGE;
+        // They differ in their rows.
+        let step = |i: u32| Step { rows: 1 + i % works, row: i / works, weights, ..step };
+        records.steps = (0..works * times).map(step).collect();
         records
     }
 
@@ -132,24 +179,31 @@ impl Records {
             bytemuck::cast_slice(&self.outputs),
         ]
         .concat();
+        let mut works: Vec<WorkRecord> = Vec::new();
+        let mut known = HashMap::new();
+        let steps = stored(&self.steps, Step::store).into_iter().map(|(step, work)| {
+            let work = *known.entry(work).or_insert_with(|| {
+                works.push(work);
+                works.len() as u32 - 1
+            });
+            StepRecord { work, ..step }
+        });
+        let steps: Vec<StepRecord> = steps.collect();
         let plan = PlanHeader {
             buffers: self.places.len() as u32,
             resident_loads: self.resident.len() as u32,
             loads: self.loads.len() as u32,
-            works: self.steps.len() as u32,
+            works: works.len() as u32,
             steps: self.steps.len() as u32,
             ..PlanHeader::default()
         };
-        let steps = stored(&self.steps, Step::store);
-        let works: Vec<WorkRecord> = steps.iter().map(|(_, work)| *work).collect();
-        let steps = steps.iter().zip(0..).map(|((step, _), work)| StepRecord { work, ..*step });
         let plan = [
             bytemuck::bytes_of(&plan),
             bytemuck::cast_slice(&stored(&self.places, Place::store)),
             bytemuck::cast_slice(&stored(&self.resident, Load::store)),
             bytemuck::cast_slice(&stored(&self.loads, Load::store)),
             bytemuck::cast_slice(&works),
-            bytemuck::cast_slice(&steps.collect::<Vec<_>>()),
+            bytemuck::cast_slice(&steps),
         ]
         .concat();
         let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
@@ -176,7 +230,7 @@ impl Records {
             arena_bytes: self.arena,
             offset: plan_offset,
             bytes: plan.len() as u32,
-            threads: 3,
+            threads: self.threads,
             ..bytemuck::Zeroable::zeroed()
         };
         let shape = ShapeEntry { offset: PAGE, bytes: skeleton.len() as u32, crc: 0 };

@@ -123,6 +123,7 @@ fn network(isa: Isa) -> Records {
         weights,
         data,
         isa,
+        threads: 3,
         tensors,
     }
 }

@@ -8,12 +8,12 @@ use crate::common::sliding;
 use crate::common::transformer::transformer;
 use crate::common::{Subject, digits};
 use eyelet::device::Inline;
-use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_WORK};
+use eyelet::executor::{self, InferError, Instance, OpenError, Options, Progress, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::ops::transformed;
 use eyelet::pack::{
-    Buffer, Encoding, Header, Load, NONE, PAGE, PLANS, Place, PlanEntry, PlanView, Port, SHAPES,
-    ShapeEntry, Skeleton, SkeletonHeader, Step, Tensor,
+    Buffer, Encoding, Flaw, Header, Load, MAX_THREADS, NONE, PAGE, PLANS, Place, PlanEntry,
+    PlanView, Port, SHAPES, ShapeEntry, Skeleton, SkeletonHeader, Step, Tensor,
 };
 use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet::storage::faulty::Fault;
@@ -228,44 +228,75 @@ fn in_flight(count: u32, arena: u64) -> Records {
     records
 }
 
+/// The least effort that is enough to prove the plan of a pack for so many threads.
+fn effort(records: &Records, threads: u32) -> u64 {
+    let pack = records.pack();
+    let head = header(&pack);
+    let ((_, shape), (_, entry)) = (shapes(&pack)[0], entries(&pack)[0]);
+    let section = |start: u64, bytes: u32| aligned(&pack[start as usize..][..bytes as usize]);
+    let skeleton = section(shape.offset, shape.bytes);
+    let plan = section(entry.offset, entry.bytes);
+    let skeleton = Skeleton::view(bytemuck::cast_slice(&skeleton)).unwrap();
+    let plan = PlanView::view(bytemuck::cast_slice(&plan)).unwrap();
+    let network = ProvenSkeleton::new(skeleton, Isa::Portable, head.weights_bytes).unwrap();
+    let (tables, arena) = (entry.arena_bytes / 2, entry.arena_bytes);
+    let proves = |effort: u64| {
+        let (step_work, mapped) = (STEP_WORK, false);
+        let bounds = Bounds { tables, arena, fast: 0, threads, step_work, effort, mapped };
+        match Proven::new(&network, plan, bounds) {
+            Ok(_) => true,
+            Err(flaw) => {
+                assert_eq!(flaw.limit, effort, "{flaw}");
+                false
+            }
+        }
+    };
+    let (mut refused, mut enough) = (0, 1 << 40);
+    while enough - refused > 1 {
+        let middle = (refused + enough) / 2;
+        *(if proves(middle) { &mut enough } else { &mut refused }) = middle;
+    }
+    enough
+}
+
 /// What the proof of a plan takes grows as the plan does, and no faster.
 #[test]
 fn proofs_take_as_long_as_plans_are() {
-    let arena = 1 << 20;
-    let effort = |count: u32| {
-        let pack = in_flight(count, arena).pack();
-        let head = header(&pack);
-        let ((_, shape), (_, entry)) = (shapes(&pack)[0], entries(&pack)[0]);
-        let section = |start: u64, bytes: u32| aligned(&pack[start as usize..][..bytes as usize]);
-        let skeleton = section(shape.offset, shape.bytes);
-        let plan = section(entry.offset, entry.bytes);
-        let skeleton = Skeleton::view(bytemuck::cast_slice(&skeleton)).unwrap();
-        let plan = PlanView::view(bytemuck::cast_slice(&plan)).unwrap();
-        let network = ProvenSkeleton::new(skeleton, Isa::Portable, head.weights_bytes).unwrap();
-        let proves = |effort: u64| {
-            let (tables, threads) = (512 << 10, 1);
-            let (step_work, mapped) = (STEP_WORK, false);
-            let bounds = Bounds { tables, arena, fast: 0, threads, step_work, effort, mapped };
-            match Proven::new(&network, plan, bounds) {
-                Ok(_) => true,
-                Err(flaw) => {
-                    assert_eq!(flaw.limit, effort, "{flaw}");
-                    false
-                }
-            }
-        };
-        // The least that is enough.
-        let (mut refused, mut enough) = (0, 1 << 40);
-        while enough - refused > 1 {
-            let middle = (refused + enough) / 2;
-            *(if proves(middle) { &mut enough } else { &mut refused }) = middle;
-        }
-        enough
-    };
-    let [one, two, four] = [500, 1000, 2000].map(effort);
+    let [one, two, four] = [500, 1000, 2000].map(|count| effort(&in_flight(count, 1 << 20), 1));
     assert!(two <= 2 * one && four <= 2 * two, "{one}, {two}, {four}");
     // Such a plan is proved in a pack of 1 MiB.
     assert!(four < Bounds::effort_for(1 << 20, 1));
+}
+
+/// Scratch is proved once for each work and number of threads, however many steps do the work.
+#[test]
+fn scratch_is_proved_once_for_each_work() {
+    let arena = 16 << 20;
+    let [one, sixteen] = [1, 16].map(|threads| effort(&Records::grouped(arena, 300, 1), threads));
+    assert_eq!(sixteen - one, 15 * 300);
+    let repeated = [1, 16].map(|threads| effort(&Records::grouped(arena, 300, 5), threads));
+    assert_eq!(repeated[1] - repeated[0], sixteen - one);
+    assert_eq!(Records::grouped(arena, 300, 5).flaw(), None);
+    // More than is due to the size of the pack.
+    assert!(effort(&Records::grouped(arena, 10_000, 1), 16) > Bounds::effort_for(0, 1));
+}
+
+/// Each number of threads is proved for, and no device has more than so many.
+#[test]
+fn plans_serve_no_more_threads_than_devices_have() {
+    let mut records = Records::grouped(16 << 20, 300, 1);
+    for (threads, flaw) in
+        [(3, None), (16, None), (17, Some(17)), (65535, Some(65535)), (0, Some(0))]
+    {
+        records.threads = threads;
+        let pack = records.pack();
+        let found = executor::header(&pack[..PAGE as usize], pack.len() as u64).err();
+        let limit = MAX_THREADS as u64;
+        let what = "pack: threads of a plan";
+        let wanted = flaw.map(|found| OpenError::Flaw(Flaw { what, index: 0, found, limit }));
+        assert_eq!(found, wanted);
+    }
+    assert_eq!(records.flaw(), Some("pack: threads of a plan"));
 }
 
 #[test]

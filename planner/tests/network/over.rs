@@ -132,6 +132,7 @@ fn plan(kind: Kind, isa: Isa, lines: u32, before: u64) -> Records {
         weights: PAGE,
         data: (0..floats).map(|at| (at * 29 % 83) as f32 / 100.0 - 0.4).collect(),
         isa,
+        threads: 3,
     }
 }
 

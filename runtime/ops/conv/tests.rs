@@ -3,6 +3,7 @@
 
 use super::testing::{Case, case, tensor};
 use super::*;
+use crate::device::PARTS;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch, sweeps};
 use crate::matrix::MatRef;
@@ -378,4 +379,28 @@ fn random_records() {
         assert!(out.iter().all(|x| *x >= 0.5), "{case:?}");
     }
     assert!(accepted > 100 && ran > 50, "{accepted} accepted, {ran} run");
+}
+
+#[test]
+fn parts_are_those_that_a_search_finds() {
+    // Of all numbers of parts that are worth it, the largest that keeps the threads busy.
+    let search = |units: usize, macs: u64, threads: usize| {
+        let most = ((macs / PART_MACS) as usize).clamp(threads, threads * PARTS);
+        let longest = |parts: usize| {
+            let each = units.div_ceil(parts);
+            each * units.div_ceil(each.max(1)).div_ceil(threads)
+        };
+        let parts = (1..=most).rev().min_by_key(|parts| longest(*parts)).unwrap();
+        units.div_ceil(parts).max(1)
+    };
+    for threads in 2..=16 {
+        for worth in [0, threads / 2, threads, threads + 1, 2 * threads + 3, 5 * threads] {
+            let macs = PART_MACS * worth as u64;
+            let many = [255, 256, 1000, 1021, 4099, 65535];
+            for units in (0..200).chain(many) {
+                let found = part(units, macs, threads);
+                assert_eq!(found, search(units, macs, threads), "{units}, {worth}, {threads}");
+            }
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! The scratch of steps that expand weights: expanded panels in addition to what the operator
 //! takes.
 
-use super::way::{Way, panels_in};
+use super::way::{self, Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
 use crate::ops::winograd::{self, ChannelBlocks};
 use crate::ops::{Problem, Slice, Want, conv, operator_scratch_bytes};
 use crate::pack::{INPUTS, Tensor};
+use core::cell::OnceCell;
 
 /// How a step's panels are expanded for all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,32 +17,73 @@ pub(super) enum Making {
     ChannelBlocks(ChannelBlocks),
 }
 
+/// Bytes of intermediates of a step whose weights are not stored as its operator reads them, the
+/// operator's included, on any number of threads up to the problem's.
+///
+/// `open` asks this of every work of a pack. So each number of threads is looked at once, and costs
+/// no more than to divide the step.
+pub(in crate::ops) fn scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
+    let (mut most, mut shared) = (0, false);
+    let operator = OnceCell::new();
+    for threads in (1..=problem.threads.max(1)).rev() {
+        let problem = problem.on(threads);
+        // That there is none is so for every number of threads.
+        let Some(expansion) = Expansion::new(&problem) else {
+            return operator_scratch_bytes(&problem, want);
+        };
+        let is_shared = matches!(expansion.way, Way::Shared { .. });
+        // What is shared by fewer threads can do with less.
+        if !(is_shared && shared && want == Want::Least) {
+            let operator = || *operator.get_or_init(|| expansion.own_operator(&problem));
+            most = most.max(expansion.bytes(&problem, want, operator));
+        }
+        shared |= is_shared;
+        let fewer_take_less = expansion.way == Way::Row || is_shared && want == Want::Least;
+        if fewer_take_less && !way::depends_on_threads(&expansion.plain, &problem.slice) {
+            break;
+        }
+    }
+    most
+}
+
 impl Expansion {
-    /// Bytes of intermediates on the problem's threads, the operator's included.
-    pub(in crate::ops) fn scratch_bytes(&self, problem: &Problem<'_>, want: Want) -> u64 {
-        let &Problem { inputs, output, slice, .. } = problem;
-        let (panels, threads) = (slice.count as usize, problem.threads());
+    /// Bytes of intermediates on the problem's threads alone, the operator's included. `operator`
+    /// is [`own_operator`](Self::own_operator), which is the same for all numbers of threads.
+    pub(in crate::ops) fn bytes(
+        &self,
+        problem: &Problem<'_>,
+        want: Want,
+        operator: impl FnOnce() -> u64,
+    ) -> u64 {
         match self.way {
-            Way::Row => self.row_bytes(inputs, output) * threads.min(panels) as u64,
+            Way::Row => self.rows_bytes(problem),
             Way::Own { chunk, each } => {
-                let shares = threads.min(panels.div_ceil(each));
-                let bytes = self.own_bytes(problem, chunk);
+                let shares = problem.threads().min((problem.slice.count as usize).div_ceil(each));
+                let bytes = (self.panels_bytes(chunk) as u64).saturating_add(operator());
                 bytes.saturating_mul(shares as u64)
             }
-            Way::Shared { groups } => {
-                let bytes = |most| self.shared_bytes(problem, most, want);
-                let channel_blocks = || self.channel_blocks(problem);
-                match want {
-                    Want::All => match self.making(problem, groups, u64::MAX) {
-                        Making::Panels { groups } => bytes(panels.div_ceil(groups)),
-                        Making::ChannelBlocks(channel_blocks) => channel_blocks.bytes(),
-                    },
-                    Want::Least => {
-                        let channel_blocks =
-                            channel_blocks().map(|channel_blocks| channel_blocks.bytes());
-                        bytes(1).min(channel_blocks.unwrap_or(u64::MAX))
-                    }
-                }
+            Way::Shared { groups } => self.together_bytes(problem, groups, want),
+        }
+    }
+
+    /// Bytes for rows of one, on the problem's threads.
+    fn rows_bytes(&self, problem: &Problem<'_>) -> u64 {
+        let shares = problem.threads().min(problem.slice.count as usize);
+        self.row_bytes(problem.inputs, problem.output) * shares as u64
+    }
+
+    /// Bytes for panels, in `groups` groups or channel blocks, that the problem's threads share.
+    fn together_bytes(&self, problem: &Problem<'_>, groups: usize, want: Want) -> u64 {
+        let bytes = |most| self.shared_bytes(problem, most, want);
+        match want {
+            Want::All => match self.making(problem, groups, u64::MAX) {
+                Making::Panels { groups } => bytes((problem.slice.count as usize).div_ceil(groups)),
+                Making::ChannelBlocks(channel_blocks) => channel_blocks.bytes(),
+            },
+            Want::Least => {
+                let channel_blocks = self.channel_blocks(problem);
+                let channel_blocks = channel_blocks.map(|channel_blocks| channel_blocks.bytes());
+                bytes(1).min(channel_blocks.unwrap_or(u64::MAX))
             }
         }
     }
@@ -50,7 +92,8 @@ impl Expansion {
     fn shared_bytes(&self, problem: &Problem<'_>, most: usize, want: Want) -> u64 {
         let operator = |count: usize| self.operator_bytes(problem, count, want);
         let filters = self.filter_bytes() as u64 * problem.threads() as u64;
-        let beside = operator(most).max(operator((most - 1).max(1))).max(filters);
+        let fewer = if most > 1 { operator(most - 1) } else { 0 };
+        let beside = operator(most).max(fewer).max(filters);
         (self.panels_bytes(most) as u64).saturating_add(beside)
     }
 
@@ -111,8 +154,12 @@ impl Expansion {
 
     /// Bytes of a thread that expands `chunk` panels of its own at a time.
     pub(super) fn own_bytes(&self, problem: &Problem<'_>, chunk: usize) -> u64 {
-        let operator = self.operator_bytes(&problem.on(1), 1, Want::All);
-        (self.panels_bytes(chunk) as u64).saturating_add(operator)
+        (self.panels_bytes(chunk) as u64).saturating_add(self.own_operator(problem))
+    }
+
+    /// Bytes that the operator needs on a thread that has a panel of its own.
+    pub(in crate::ops) fn own_operator(&self, problem: &Problem<'_>) -> u64 {
+        self.operator_bytes(&problem.on(1), 1, Want::All)
     }
 
     /// Bytes of a piece of a panel, its bias included, a multiple of 64.

@@ -1,7 +1,7 @@
 //! In which of the three ways a step's panels are expanded, and how many at a time.
 
-use crate::ops::Problem;
 use crate::ops::conv::{Sizes, part};
+use crate::ops::{Problem, Slice};
 use crate::pack::{ConvParams, Layer, OpKind, WinogradParams, params};
 
 /// Bytes of expanded panels that threads share.
@@ -47,6 +47,17 @@ pub(super) enum Way {
     },
 }
 
+/// Whether another number of threads may expand a step's panels in another way.
+pub(super) fn depends_on_threads(plain: &Layer, slice: &Slice) -> bool {
+    let p: ConvParams = params(plain);
+    plain.kind == OpKind::Conv as u32 && p.groups == 1 && !is_row(&p, slice)
+}
+
+/// Whether a step of a convolution in one group is a fully connected layer, of one row.
+fn is_row(p: &ConvParams, slice: &Slice) -> bool {
+    slice.rows == 1 && p.kernel == [1; 2]
+}
+
 impl Way {
     /// The way of a step (with the record of its expanded layer) of whose outputs each has `k`
     /// weights.
@@ -54,10 +65,9 @@ impl Way {
         let threads = plain.threads();
         let &Problem { layer: plain, inputs, slice, isa, .. } = plain;
         let panels = slice.count as usize;
-        let kind = OpKind::from_code(plain.kind);
         let p: ConvParams = params(plain);
-        if kind == Some(OpKind::Conv) && p.groups == 1 {
-            if slice.rows == 1 && p.kernel == [1; 2] {
+        if plain.kind == OpKind::Conv as u32 && p.groups == 1 {
+            if is_row(&p, &slice) {
                 return Self::Row;
             }
             let sizes = Sizes {
