@@ -9,8 +9,8 @@
 
 pub use eyelet_check as check;
 pub use eyelet_model::{
-    algorithm, chunks, darknet, graph, import, layout, leftovers, network, npy, open, passes, plan,
-    reference, replace, rounding, size, tables, weights, write, zoo,
+    algorithm, chunks, darknet, graph, import, layout, leftovers, limits, network, npy, open,
+    passes, plan, reference, replace, rounding, size, tables, weights, write, zoo,
 };
 pub use eyelet_plan::{
     board, bound, cores, memory, paced, profile, request, simulate, slice, slide, source, steps,

@@ -11,6 +11,7 @@ pub mod graph;
 pub mod import;
 pub mod layout;
 pub mod leftovers;
+pub mod limits;
 pub mod network;
 pub mod npy;
 pub mod open;

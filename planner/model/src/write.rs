@@ -4,6 +4,7 @@
 //! slice at a time. The checksums of the loads are taken from the written file, through a map. The file
 //! appears under its name when it is complete, and not before.
 
+use crate::limits::{self, LimitError};
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::replace::replace;
@@ -31,6 +32,8 @@ pub enum WriteError {
         "a pack holds at most {MAX_SHAPES} shapes, {0} were asked for: give fewer extents after --dim"
     )]
     Shapes(usize),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     #[error("a pack cannot say this: {0}; cut the model, or plan it for less memory")]
     Beyond(Flaw),
     #[error(
@@ -123,22 +126,26 @@ struct Entries {
 }
 
 /// Where each section of a pack lies, and those that are made in memory.
-struct Layout {
+pub(crate) struct Layout {
     /// Whether the pack is used where it lies in memory.
     mapped: bool,
-    shapes: Vec<ShapeEntry>,
+    pub(crate) shapes: Vec<ShapeEntry>,
     /// Of each shape.
-    skeletons: Vec<Vec<u8>>,
+    pub(crate) skeletons: Vec<Vec<u8>>,
     names: Vec<u8>,
     /// Of each plan, one shape after the other.
     offsets: Vec<u64>,
     names_offset: u64,
     weights_offset: u64,
-    file_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 impl Layout {
-    fn new(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<Self, WriteError> {
+    pub(crate) fn new(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<Self, WriteError> {
+        for shape in shapes {
+            limits::network(shape.network)?;
+            shape.plans.iter().try_for_each(limits::threads)?;
+        }
         let named: Vec<_> = shapes.iter().map(|shape| (shape.name, shape.network)).collect();
         let names = tables::names(&named);
         let (mut entries, mut skeletons) = (Vec::new(), Vec::new());

@@ -331,3 +331,31 @@ fn sizes_are_said_to_be_what_they_are() {
         eyelet_in(folder.path(), &["plan", "net.onnx", "--budget", size]).misused(&[text]);
     }
 }
+
+/// Limits of a pack are found when a model is planned. They are no fault of a pack, and nothing is written.
+#[test]
+fn what_a_pack_cannot_hold_is_said_at_planning() {
+    let folder = folder();
+    let plan = ["plan", "net.onnx", "--budget", "64GiB", "--effort", "fast"];
+    let plan = [&plan[..], &["--board", "portable"], &["-o", "net.pack"]].concat();
+    let refused = |wanted: &[&str]| {
+        let done = eyelet_in(folder.path(), &plan);
+        assert!(!done.err.contains("malformed"), "{}", done.err);
+        done.fails(wanted);
+        assert!(!folder.path().join("net.pack").exists());
+    };
+    // More ports than a pack has.
+    let names: Vec<String> = (0..1023).map(|at| format!("y{at}")).collect();
+    let nodes = names.iter().map(|name| node("Relu", &["x"], name)).collect();
+    let outputs: Vec<&str> = names.iter().map(String::as_str).collect();
+    write(&folder.path().join("net.onnx"), &[1, 2], nodes, vec![], &outputs);
+    refused(&["2 inputs and 1023 outputs", "at most 1024", "--until"]);
+
+    // A step that is more work than a runtime does at once, and the same in steps that are not.
+    let side = 1 << 14;
+    let nodes = vec![node("MatMul", &["x", "z"], "y")];
+    write(&folder.path().join("net.onnx"), &[side, side], nodes, vec![], &["y"]);
+    refused(&["one step does", "1099511627776", "--longest-step"]);
+    eyelet_in(folder.path(), &[&plan[..], &["--longest-step", "5s"]].concat()).text();
+    assert!(folder.path().join("net.pack").exists());
+}

@@ -24,7 +24,7 @@ use eyelet_planner::strategy::{
     self, Effort, PackRequest, PlanError, PlanResult, Request, choose_bounded,
 };
 use eyelet_planner::write::WriteError;
-use eyelet_planner::{rounding, weights, write};
+use eyelet_planner::{limits, rounding, weights, write};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -169,6 +169,7 @@ pub fn pack(
     let progress = Progress::bytes(output, "writing weights", weights_bytes);
     let written: Vec<write::Shape<'_>> = planned.iter().map(PlannedShape::to_write).collect();
     let mut set = |bytes| progress.set(bytes);
+    limits::plans(&written, weights_bytes)?;
     report.denormal_weights = write::write_shapes(path, &written, weights_bytes, &mut set)?;
     drop(progress);
     // What the board will prove before it runs the pack is proved here first.
@@ -212,6 +213,7 @@ impl PlannedShape {
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let network = lower(request, model, graph)?;
+        limits::network(&network).map_err(WriteError::from)?;
         let passes_ms = to_ms(start.elapsed());
         let chosen = choose_bounded(request, |request| match count {
             1 => choose(&network, request),
