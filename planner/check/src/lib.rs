@@ -32,6 +32,7 @@ mod meeting;
 mod order;
 mod overlap;
 mod rings;
+mod slices;
 mod stages;
 mod structure;
 mod violation;
@@ -108,7 +109,7 @@ pub fn check_with(
     structure::references(network, plan, weights_bytes, &mut found);
     found.stop()?;
     structure::bounds(network, plan, weights_bytes, &mut found);
-    structure::slices(network, plan, &mut found);
+    slices::check(network, plan, &mut found);
     structure::scratch(network, plan, scratch, &mut found);
     structure::thresholds(plan, &mut found);
     stages::structure(network, plan, &mut found);

@@ -123,21 +123,36 @@ fn weights(network: &Network, plan: &Plan, schedule: &Schedule, sources: &[Sourc
     held.collect()
 }
 
+/// Residents have their bytes for themselves. They lie in order here, so that of each other thing
+/// only those nearby are looked at.
 fn residents(plan: &Plan, others: &[&Vec<Held>], found: &mut Found) {
-    for (resident, record) in plan.resident.iter().enumerate() {
-        let bytes = image(record);
-        let mut add = |by: Box<Occupant>| {
-            let bytes = bytes.clone();
-            found.add(Violation::ResidentOverwritten { resident, bytes, by });
-        };
-        for (other, record) in plan.resident.iter().enumerate().skip(resident + 1) {
-            if meet(&bytes, &image(record)) {
-                let holder = Holder::Resident(other);
-                add(Box::new(Occupant { holder, bytes: image(record), steps: None }));
-            }
+    let mut order: Vec<(Range<u64>, usize)> =
+        plan.resident.iter().enumerate().map(|(at, load)| (image(load), at)).collect();
+    order.sort_unstable_by_key(|(bytes, at)| (bytes.start, *at));
+    let mut add = |(bytes, resident): &(Range<u64>, usize), by: Box<Occupant>| {
+        let (bytes, resident) = (bytes.clone(), *resident);
+        found.add(Violation::ResidentOverwritten { resident, bytes, by });
+    };
+    let mut apart = true;
+    for pair in order.windows(2) {
+        if meet(&pair[0].0, &pair[1].0) {
+            let (bytes, other) = pair[1].clone();
+            add(
+                &pair[0],
+                Box::new(Occupant { holder: Holder::Resident(other), bytes, steps: None }),
+            );
+            apart = false;
         }
-        let others = others.iter().copied().flatten();
-        others.filter(|held| meet(&bytes, &held.bytes)).for_each(|held| add(held.occupant()));
+    }
+    // Those that meet each other are not found by where they end.
+    let before = |start: u64| {
+        if apart { order.partition_point(|(bytes, _)| bytes.end <= start) } else { 0 }
+    };
+    for held in others.iter().copied().flatten() {
+        let near = order[before(held.bytes.start)..].iter();
+        let near = near.take_while(|(bytes, _)| bytes.start < held.bytes.end);
+        near.filter(|(bytes, _)| meet(bytes, &held.bytes))
+            .for_each(|one| add(one, held.occupant()));
     }
 }
 

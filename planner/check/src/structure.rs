@@ -1,9 +1,8 @@
 //! What can be seen without thinking about time: indices, bounds, alignment, slices, thresholds.
 
-use super::extent::{chain_count, step_weights};
-use super::{Found, ScratchBytes, Violation, meet, rings, span};
-use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{FAST, Load, NONE, PAGE, Place, Region, Step};
+use super::extent::step_weights;
+use super::{Found, ScratchBytes, Violation, rings, span};
+use eyelet::pack::{FAST, Load, NONE, PAGE, Place, Region};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::ops::Range;
@@ -190,103 +189,6 @@ fn named_loads(plan: &Plan) -> impl Iterator<Item = (impl Fn() -> String, &Load)
 /// Where a load puts its bytes.
 pub fn image(load: &Load) -> Range<u64> {
     span(load.address, load.bytes.into())
-}
-
-/// The part of a layer that a step makes.
-struct Piece {
-    step: usize,
-    panels: Range<u64>,
-    rows: Range<u64>,
-    chains: Range<u64>,
-}
-
-impl Piece {
-    /// Sums of one chain over one row and panel that the step makes.
-    fn area(&self) -> u128 {
-        let extents = [&self.panels, &self.rows, &self.chains];
-        extents.map(|range| u128::from(range.end - range.start)).into_iter().product()
-    }
-}
-
-/// Every layer's panels and rows are made exactly once.
-pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
-    let mut pieces: Vec<Vec<Piece>> = network.layers.iter().map(|_| Vec::new()).collect();
-    for (index, step) in plan.steps.iter().enumerate() {
-        if let Some(piece) = piece(network, index + 1, step, found) {
-            pieces[step.layer as usize].push(piece);
-        }
-    }
-    for (layer, pieces) in pieces.iter().enumerate() {
-        let record = &network.layers[layer];
-        let rows = network.tensors[record.output as usize].rows();
-        let of_panel = u128::from(rows) * u128::from(chain_count(network, layer));
-        let total = of_panel * u128::from(record.panels.max(1));
-        let made = pieces.iter().map(Piece::area).sum::<u128>();
-        if made < total {
-            found.add(Violation::SliceMissing { layer, made, total });
-        }
-        for (index, first) in pieces.iter().enumerate() {
-            for second in &pieces[index + 1..] {
-                apart(layer, first, second, found);
-            }
-        }
-    }
-}
-
-/// What a step makes, if that is part of its layer.
-fn piece(network: &Network, number: usize, step: &Step, found: &mut Found) -> Option<Piece> {
-    let layer = step.layer as usize;
-    let record = &network.layers[layer];
-    let output = &network.tensors[record.output as usize];
-    let (of_rows, of_panels) = (output.rows(), u64::from(record.panels));
-    let panels = span(step.first.into(), step.count.into());
-    let rows = span(step.row.into(), step.rows.into());
-    let panels_fit = panels.end <= of_panels && (of_panels == 0 || !panels.is_empty());
-    if !panels_fit || rows.end > of_rows || rows.is_empty() {
-        found.add(Violation::SliceOutside {
-            step: number,
-            layer,
-            panels,
-            rows,
-            of_panels,
-            of_rows,
-        });
-        return None;
-    }
-    let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
-    let inputs = &record.inputs.map(tensor);
-    let slice = Slice::from(step);
-    let (threads, isa) = (1, network.isa);
-    let problem = Problem { layer: record, inputs, output, slice, threads, isa };
-    if ops::validate_slice(&problem).is_err() {
-        found.add(Violation::NotSliceable { step: number, layer });
-    }
-    // A layer without weights is one panel here.
-    let panels = if of_panels == 0 { 0..1 } else { panels };
-    let chains = slice.terms(chain_count(network, layer));
-    let chains = u64::from(chains.start)..u64::from(chains.end);
-    Some(Piece { step: number, panels, rows, chains })
-}
-
-/// Two pieces of a layer have nothing in common, and add up in order.
-fn apart(layer: usize, first: &Piece, second: &Piece, found: &mut Found) {
-    if !meet(&first.panels, &second.panels) || !meet(&first.rows, &second.rows) {
-        return;
-    }
-    let (one, other) = (first.step, second.step);
-    if meet(&first.chains, &second.chains) {
-        let common = |a: &Range<u64>, b: &Range<u64>| a.start.max(b.start)..a.end.min(b.end);
-        found.add(Violation::SliceTwice {
-            layer,
-            first: one,
-            second: other,
-            panels: common(&first.panels, &second.panels),
-            rows: common(&first.rows, &second.rows),
-        });
-    } else if second.chains.start < first.chains.start {
-        // A sum goes on from what the output holds.
-        found.add(Violation::ChainsOutOfOrder { layer, first: one, second: other });
-    }
 }
 
 /// Every step has the scratch that its kernel needs.
