@@ -27,8 +27,8 @@
  * all signals. After fork() a child may not use its parent's models.
  *
  * Errors. What can fail returns EYELET_OK, which is 0, or a negative number, and then fills in *error if that is not NULL; the
- * record is not touched otherwise. A pack is untrusted: whatever is in it, the worst that comes of it is an error. A null pointer where something is needed
- * is an error, too. Nothing is thrown and no call jumps out; errno is not part of the interface.
+ * record is not touched otherwise. Whatever else such a function writes is all zero, and NULL for a pointer, after an error. A pack
+ * is untrusted: whatever is in it, the worst that comes of it is an error. A null pointer where something is needed is an error, too. Nothing is thrown and no call jumps out; errno is not part of the interface.
  *
  * Units. Sizes are bytes, times nanoseconds, tensors row-major in the model's own shape (images mostly as batch, channels,
  * height, width). Their elements are 32-bit floats, or 32-bit integers where the model has integers or truth values (eyelet_kind).
@@ -69,7 +69,7 @@ enum {
 
 typedef struct eyelet_error {
     int32_t status; /* the number that was returned */
-    char text[252]; /* what failed and where, the numbers that disagree, and what to do; UTF-8, terminated, cut off if too long */
+    char text[252]; /* what failed and where, the numbers that disagree, and what to do; UTF-8, terminated; one that is cut off ends in an ellipsis */
 } eyelet_error;
 
 /* The most reads of a source in flight. */

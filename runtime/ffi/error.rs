@@ -43,6 +43,9 @@ pub enum Status {
 /// Bytes of an error's text, its terminating zero included.
 const TEXT: usize = 252;
 
+/// The end of a text that was cut off.
+const CUT: &str = "…";
+
 /// An error in the caller's memory.
 #[repr(C)]
 #[derive(Debug)]
@@ -84,8 +87,11 @@ impl<E: Display> Failure<E> {
 
     /// The record for the caller.
     pub fn record(self) -> Error {
-        let mut text = Text { bytes: [0; TEXT], used: 0 };
-        discard(write!(text, "{}", self.why), "what does not fit into an error's text is cut off");
+        let mut text = Text::EMPTY;
+        discard(
+            write!(text, "{}", self.why),
+            "what does not fit into an error's text ends in a mark",
+        );
         Error { status: self.status as i32, text: text.bytes }
     }
 
@@ -106,21 +112,48 @@ impl<E: Display> Failure<E> {
     }
 }
 
-/// A terminated text of limited length.
+/// A terminated text of limited length. One that was longer ends in [`CUT`].
 struct Text {
     bytes: [c_char; TEXT],
     used: usize,
+    cut: bool,
+}
+
+impl Text {
+    const EMPTY: Self = Self { bytes: [0; TEXT], used: 0, cut: false };
+
+    fn put(&mut self, text: &str) {
+        for (into, byte) in self.bytes[self.used..].iter_mut().zip(text.as_bytes()) {
+            *into = *byte as c_char;
+        }
+        self.used += text.len();
+    }
+
+    /// Has the text end in the mark, between two letters.
+    fn cut_off(&mut self) {
+        let continues = |byte: c_char| byte as u8 & 0xc0 == 0x80;
+        let mut end = self.used.min(TEXT - 1 - CUT.len());
+        while end > 0 && continues(self.bytes[end]) {
+            end -= 1;
+        }
+        self.bytes[end..].fill(0);
+        self.used = end;
+        self.put(CUT);
+        self.cut = true;
+    }
 }
 
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = TEXT - 1 - self.used;
-        let end = text.floor_char_boundary(room);
-        for (into, byte) in self.bytes[self.used..].iter_mut().zip(&text.as_bytes()[..end]) {
-            *into = *byte as c_char;
-        }
         // Nothing follows what was cut off.
-        self.used = if end < text.len() { TEXT - 1 } else { self.used + end };
+        if self.cut {
+            return Ok(());
+        }
+        let end = text.floor_char_boundary(TEXT - 1 - self.used);
+        self.put(&text[..end]);
+        if end < text.len() {
+            self.cut_off();
+        }
         Ok(())
     }
 }
@@ -243,6 +276,7 @@ mod tests {
     use super::*;
     use core::ffi::CStr;
     use std::string::String;
+    use std::vec::Vec;
 
     fn told(text: &str) -> String {
         let mut error = Error { status: 0, text: [1; TEXT] };
@@ -255,22 +289,31 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_terminated_and_cut_between_letters() {
+    fn texts_are_terminated_and_end_in_a_mark_where_they_are_cut() {
         assert_eq!(size_of::<Error>(), 256);
         assert_eq!(told("short"), "short");
         assert_eq!(told(""), "");
+        assert_eq!(told(&"x".repeat(TEXT - 1)), "x".repeat(TEXT - 1));
         let long = "x".repeat(400);
-        assert_eq!(told(&long), long[..TEXT - 1]);
+        assert_eq!(told(&long), "x".repeat(TEXT - 4) + "…");
+        // No letter is cut in two, by the end or by the mark.
         let wide = "xx".repeat(125) + "é and more";
-        assert_eq!(told(&wide), "xx".repeat(125));
+        assert_eq!(told(&wide), "xx".repeat(124) + "…");
+        for before in 0..4 {
+            let wide = "y".repeat(before) + &"é".repeat(200);
+            let found = told(&wide);
+            let kept = found.strip_suffix('…').unwrap();
+            assert!(wide.starts_with(kept) && found.len() >= TEXT - 2, "{found}");
+        }
     }
 
     #[test]
     fn what_was_cut_off_stays_cut_off() {
-        let mut text = Text { bytes: [0; TEXT], used: 0 };
+        let mut text = Text::EMPTY;
         for part in ["y".repeat(250), "é".into(), "z".into()] {
             text.write_str(&part).unwrap();
         }
-        assert_eq!(text.bytes[249..], [b'y' as c_char, 0, 0]);
+        let bytes: Vec<u8> = text.bytes.iter().map(|byte| *byte as u8).collect();
+        assert_eq!(bytes, [&b"y".repeat(248), "…".as_bytes(), &[0]].concat());
     }
 }

@@ -80,3 +80,61 @@ const _: () = {
     assert!(size_of::<PlanInfo>() == 48 && core::mem::offset_of!(PlanInfo, steps) == 40);
     assert!(size_of::<Switch>() == 32 && size_of::<Times>() == 16);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::MaybeUninit;
+    use core::ptr::{null, null_mut};
+
+    /// What `call` leaves in memory that held something else: whether that is all zero.
+    fn zeroed<T>(call: impl FnOnce(*mut T)) -> bool {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: its own bytes, all of which have a value from here on.
+        unsafe {
+            value.as_mut_ptr().cast::<u8>().write_bytes(0xa5, size_of::<T>());
+            call(value.as_mut_ptr());
+            let bytes = value.as_ptr().cast::<u8>();
+            core::slice::from_raw_parts(bytes, size_of::<T>()).iter().all(|byte| *byte == 0)
+        }
+    }
+
+    #[test]
+    fn what_a_function_would_write_is_zero_after_an_error() {
+        let (model, ports, set) = (null_mut::<Model>(), null_mut::<Ports<'_>>(), null_mut::<Set>());
+        let argument = Status::Argument as i32;
+        let refused = |status: i32| assert_eq!(status, argument);
+        // SAFETY: null pointers are errors, and the others are of locals.
+        unsafe {
+            for port in [eyelet_input_info, eyelet_output_info] {
+                assert!(zeroed(|info| refused(port(model, 0, info, null_mut()))));
+            }
+            for port in [eyelet_ports_input_info, eyelet_ports_output_info] {
+                assert!(zeroed(|info| refused(port(ports, 0, info, null_mut()))));
+            }
+            assert!(zeroed(|count| assert!(eyelet_input(model, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_output(model, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_input_words(model, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_output_words(model, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_ports_input(ports, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_ports_output(ports, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_ports_input_words(ports, 0, count).is_null())));
+            assert!(zeroed(|count| assert!(eyelet_ports_output_words(ports, 0, count).is_null())));
+            assert!(zeroed(|bytes| assert!(eyelet_unused(model, bytes).is_null())));
+            assert!(zeroed(|bytes| assert!(eyelet_set_name(set, 0, bytes).is_null())));
+            assert!(zeroed(|took| refused(eyelet_set_budget(model, 0, took, null_mut()))));
+            assert!(zeroed(|took| refused(eyelet_set_shape(model, 0, took, null_mut()))));
+            assert!(zeroed(|info| eyelet_plan(model, info)));
+            assert!(zeroed(|times| eyelet_times(model, times)));
+            assert!(zeroed(|counts| refused(eyelet_set_counts(set, 0, counts, null_mut()))));
+            assert!(zeroed(|timing| refused(eyelet_set_timing(set, 0, timing, null_mut()))));
+            let (none, options) = (null_mut(), null());
+            assert!(zeroed(|model| {
+                refused(eyelet_open(model, null(), none, 0, options, null_mut()));
+            }));
+            assert!(zeroed(|set| {
+                refused(eyelet_set_open(set, null(), 1, none, 0, null(), null_mut()));
+            }));
+        }
+    }
+}

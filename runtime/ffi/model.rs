@@ -29,6 +29,16 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
+    /// What is told where there is no port.
+    pub(super) const NONE: Self = Self {
+        name: core::ptr::null(),
+        name_bytes: 0,
+        elements: 0,
+        rank: 0,
+        kind: 0,
+        shape: [0; 8],
+    };
+
     /// Describes a port of this name.
     pub(super) fn of(port: &Port, name: &str) -> Self {
         let shape = port.shape.iter().take(port.rank as usize);
@@ -65,7 +75,7 @@ pub struct PlanInfo {
 
 /// What a change of budget or shape took.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Switch {
     /// Bytes of residents that stayed where they were.
     pub kept_bytes: u64,
@@ -202,6 +212,7 @@ unsafe fn describe(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(info, TensorInfo::NONE);
         let Some((model, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
         let Some(port) = ports(model, output).get(index as usize) else {
             return argument("the network has no input or output of that number").tell(error);
@@ -383,6 +394,7 @@ pub unsafe extern "C" fn eyelet_set_budget(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(took, Switch::default());
         let Some((operated, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
         let Memory { arena, whole } = *part(&raw mut (*model).memory);
         let budget = match bytes {
@@ -441,6 +453,7 @@ pub unsafe extern "C" fn eyelet_set_shape(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(took, Switch::default());
         let Some((model, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
         match model.set_shape(shape) {
             Ok(switched) => changed(switched, took),

@@ -215,6 +215,7 @@ fn steps_budgets_and_what_is_told_of_a_model() {
                 Status::Argument as i32
             );
             assert!(text(&error).contains("no input or output"));
+            assert!((tensor.name.is_null(), tensor.elements, tensor.rank) == (true, 0, 0));
 
             let mut plan = std::mem::zeroed::<PlanInfo>();
             eyelet_plan(model, &mut plan);
@@ -249,8 +250,10 @@ fn steps_budgets_and_what_is_told_of_a_model() {
             assert!(bytes > 0 && !unused.is_null());
             unused.cast::<u8>().write_bytes(0xff, bytes as usize);
             assert_eq!(infer(model), expected(&pack, BUDGETS[0]));
-            let status = eyelet_set_budget(model, 4096, null_mut(), &mut error);
+            assert_ne!(took.total_ns, 0);
+            let status = eyelet_set_budget(model, 4096, &mut took, &mut error);
             assert_eq!((status, error.status), (Status::Arena as i32, Status::Arena as i32));
+            assert_eq!([took.kept_bytes, took.read_bytes, took.total_ns], [0; 3]);
             assert!(text(&error).contains("4096 bytes asked for"), "{}", text(&error));
             // No limit, all of the arena with the record's part of it or without, and one byte more than there is.
             for bytes in [0, memory.1, memory.1 - 1, memory.1 - 4096] {
@@ -311,7 +314,8 @@ fn shapes_are_chosen_and_changed() {
             assert!(took.kept_bytes + took.moved_bytes > 0);
             let short = infer(model);
             assert_eq!(short.len() * 8, long.len() * 3);
-            assert_eq!(eyelet_set_shape(model, 2, null_mut(), &mut error), Status::Argument as i32);
+            let status = eyelet_set_shape(model, 2, &mut took, &mut error);
+            assert_eq!((status, took.total_ns), (Status::Argument as i32, 0));
             assert!(text(&error).contains("the pack has 2"), "{}", text(&error));
             assert_eq!(eyelet_set_shape(model, 1, null_mut(), null_mut()), 0);
             assert_eq!(infer(model), long);

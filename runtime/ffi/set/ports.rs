@@ -147,6 +147,7 @@ unsafe fn describe(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(info, TensorInfo::NONE);
         let Some(ports) = ports.as_ref() else {
             return argument("the ports are missing").tell(error);
         };

@@ -12,7 +12,7 @@ pub(super) const TASKS: usize = 8;
 
 /// The times of a task.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Timing {
     /// Least time between two jobs.
     pub period_ns: u64,

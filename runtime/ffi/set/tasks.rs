@@ -69,6 +69,7 @@ pub unsafe extern "C" fn eyelet_set_counts(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(counts, Counts::default());
         let found = match look(set, task, error) {
             Ok((_, found)) => found,
             Err(status) => return status,
@@ -95,6 +96,7 @@ pub unsafe extern "C" fn eyelet_set_timing(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
+        give(timing, Timing::default());
         match look(set, task, error) {
             Ok((task, _)) => give(timing, Timing::of(&task)),
             Err(status) => return status,
