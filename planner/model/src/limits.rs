@@ -7,7 +7,6 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::size;
 use crate::tables;
-use crate::write::{Layout, Shape, WriteError};
 use eyelet::executor::STEP_WORK;
 use eyelet::ops::{Slice, step_work};
 use eyelet::pack::{Flaw, MAX_PORTS, MAX_THREADS, PAGE, PlanView, Skeleton};
@@ -70,36 +69,41 @@ pub fn threads(plan: &Plan) -> Result<(), LimitError> {
     }
 }
 
-/// Whether a runtime will take the pack of these shapes, as it proves a pack that it opens.
-pub fn plans(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<(), WriteError> {
-    let layout = Layout::new(shapes, weights_bytes)?;
-    let count = shapes.iter().map(|shape| shape.plans.len() as u32).sum();
-    for (shape, (skeleton, entry)) in shapes.iter().zip(layout.skeletons.iter().zip(&layout.shapes))
-    {
-        let network = shape.network;
-        let stored = aligned(skeleton);
-        let proven = Skeleton::view(bytemuck::cast_slice(&stored))
-            .and_then(|skeleton| ProvenSkeleton::new(skeleton, network.isa, weights_bytes))
-            .map_err(LimitError::Network)?;
-        for plan in shape.plans {
-            work(network, plan)?;
-            let stored = aligned(&tables::plan(plan, |_| 0)?);
-            let bytes: &[u8] = bytemuck::cast_slice(&stored);
-            let mapped = network.mapped.is_some();
-            let tables = entry.front() + (bytes.len() as u64).next_multiple_of(PAGE);
-            let bounds = Bounds {
-                tables: if mapped { 0 } else { tables },
-                arena: plan.arena_bytes,
-                fast: plan.fast_bytes,
-                threads: plan.threads,
-                step_work: STEP_WORK,
-                effort: Bounds::effort_for(layout.file_bytes, count),
-                mapped,
-            };
-            PlanView::view(bytes)
-                .and_then(|view| Proven::new(&proven, view, bounds))
-                .map_err(|flaw| LimitError::Plan { budget: plan.budget, flaw })?;
-        }
+/// A network as it is stored in a pack.
+pub struct Stored<'a> {
+    pub skeleton: &'a [u8],
+    /// Where header and skeleton end in the arena.
+    pub front: u64,
+    pub weights_bytes: u64,
+    /// Comparisons that the proof of a plan may take.
+    pub effort: u64,
+}
+
+/// Whether a runtime will take plans of a network, as it proves those of a pack.
+pub fn plans(network: &Network, plans: &[Plan], of: &Stored<'_>) -> Result<(), LimitError> {
+    let stored = aligned(of.skeleton);
+    let proven = Skeleton::view(bytemuck::cast_slice(&stored))
+        .and_then(|skeleton| ProvenSkeleton::new(skeleton, network.isa, of.weights_bytes))
+        .map_err(LimitError::Network)?;
+    for plan in plans {
+        work(network, plan)?;
+        let beyond = |flaw| LimitError::Plan { budget: plan.budget, flaw };
+        let stored = aligned(&tables::plan(plan, |_| 0).map_err(beyond)?);
+        let bytes: &[u8] = bytemuck::cast_slice(&stored);
+        let mapped = network.mapped.is_some();
+        let tables = of.front + (bytes.len() as u64).next_multiple_of(PAGE);
+        let bounds = Bounds {
+            tables: if mapped { 0 } else { tables },
+            arena: plan.arena_bytes,
+            fast: plan.fast_bytes,
+            threads: plan.threads,
+            step_work: STEP_WORK,
+            effort: of.effort,
+            mapped,
+        };
+        PlanView::view(bytes)
+            .and_then(|view| Proven::new(&proven, view, bounds))
+            .map_err(beyond)?;
     }
     Ok(())
 }

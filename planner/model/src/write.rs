@@ -14,6 +14,7 @@ use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{
     self, Flaw, Header, Load, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, STRATEGIES, ShapeEntry,
 };
+use eyelet::proof::Bounds;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -119,6 +120,19 @@ pub fn write_shapes(
     Ok(denormal)
 }
 
+/// Whether a runtime will take the pack of these shapes, as it proves a pack that it opens.
+pub fn prove(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<(), WriteError> {
+    let layout = Layout::new(shapes, weights_bytes)?;
+    let plans = shapes.iter().map(|shape| shape.plans.len() as u32).sum();
+    let effort = Bounds::effort_for(layout.file_bytes, plans);
+    let stored = layout.skeletons.iter().zip(&layout.shapes);
+    for (shape, (skeleton, entry)) in shapes.iter().zip(stored) {
+        let of = limits::Stored { skeleton, front: entry.front(), weights_bytes, effort };
+        limits::plans(shape.network, shape.plans, &of)?;
+    }
+    Ok(())
+}
+
 /// What the header has of the plans, and of the weights.
 struct Entries {
     plans: Vec<PlanEntry>,
@@ -126,22 +140,22 @@ struct Entries {
 }
 
 /// Where each section of a pack lies, and those that are made in memory.
-pub(crate) struct Layout {
+struct Layout {
     /// Whether the pack is used where it lies in memory.
     mapped: bool,
-    pub(crate) shapes: Vec<ShapeEntry>,
+    shapes: Vec<ShapeEntry>,
     /// Of each shape.
-    pub(crate) skeletons: Vec<Vec<u8>>,
+    skeletons: Vec<Vec<u8>>,
     names: Vec<u8>,
     /// Of each plan, one shape after the other.
     offsets: Vec<u64>,
     names_offset: u64,
     weights_offset: u64,
-    pub(crate) file_bytes: u64,
+    file_bytes: u64,
 }
 
 impl Layout {
-    pub(crate) fn new(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<Self, WriteError> {
+    fn new(shapes: &[Shape<'_>], weights_bytes: u64) -> Result<Self, WriteError> {
         for shape in shapes {
             limits::network(shape.network)?;
             shape.plans.iter().try_for_each(limits::threads)?;

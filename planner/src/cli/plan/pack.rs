@@ -169,7 +169,7 @@ pub fn pack(
     let progress = Progress::bytes(output, "writing weights", weights_bytes);
     let written: Vec<write::Shape<'_>> = planned.iter().map(PlannedShape::to_write).collect();
     let mut set = |bytes| progress.set(bytes);
-    limits::plans(&written, weights_bytes)?;
+    write::prove(&written, weights_bytes)?;
     report.denormal_weights = write::write_shapes(path, &written, weights_bytes, &mut set)?;
     drop(progress);
     // What the board will prove before it runs the pack is proved here first.
