@@ -131,7 +131,7 @@ impl Text {
 
     /// Has the text end in the mark, between two letters.
     fn cut_off(&mut self) {
-        let continues = |byte: c_char| byte as u8 & 0xc0 == 0x80;
+        let continues = |byte: c_char| byte.to_ne_bytes()[0] & 0xc0 == 0x80;
         let mut end = self.used.min(TEXT - 1 - CUT.len());
         while end > 0 && continues(self.bytes[end]) {
             end -= 1;
