@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How near predictions are on this machine: draws plans, runs them, and prints the share within 15 %.
+"""How near predictions are on this machine: draws plans, runs them, and counts which medians lie in the printed range.
 
     tools/predictions.py                          20 plans, as they are made right after installation
     tools/predictions.py --plans 40 --seed 7
     tools/predictions.py --profile here.toml      by costs that were measured before
 
 A plan is drawn by its network, its number of threads, and its budget: between the smallest one and one that holds all
-weights, evenly by their ratio. What is measured is the median of `eyelet bench`. Needs a quiet machine: the load is
-printed before and after. Without --profile the command measures the machine before its first plan, as for any user; give
+weights, evenly by their ratio. What is measured is the median of `eyelet bench`. The load is printed before and after.
+The last column is how much of the difference the slower processor accounts for, by `eyelet run`. Without --profile the command measures the machine before its first plan, as for any user; give
 it an empty folder as XDG_CACHE_HOME to have that again.
 """
 
@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import statistics
 import subprocess
 import tempfile
 
@@ -42,9 +43,19 @@ def error(predicted, measured):
     return predicted / measured - 1
 
 
-def share(errors, near=NEAR):
-    """The share of errors that are near enough."""
-    return sum(abs(one) <= near for one in errors) / len(errors)
+def near(errors, most=NEAR):
+    """How many errors are small enough."""
+    return sum(abs(one) <= most for one in errors)
+
+
+def lies_in(value, ends):
+    """Whether a value lies in a range, if there is one."""
+    return ends is not None and ends[0] <= value <= ends[1]
+
+
+def width(predicted, ends):
+    """How far a range goes to either side of the prediction, as shares of it."""
+    return [end / predicted - 1 for end in ends]
 
 
 def draw(count, networks, threads, seed):
@@ -59,7 +70,7 @@ def draw(count, networks, threads, seed):
 
 
 def measure(command, folder, plan, options, seconds):
-    """The budget of a drawn plan, its prediction, its bound and its median, in milliseconds."""
+    """A drawn plan's budget, its plan as `plan --json` has it, its median, and the machine's part, in milliseconds."""
     name, threads, place = plan
     model, pack = folder / f"{name}.onnx", folder / f"{name}.pack"
     if not model.exists():
@@ -69,8 +80,9 @@ def measure(command, folder, plan, options, seconds):
     budget = between(least, 1.3 * model.stat().st_size + least, place)
     (planned,) = call(command, *common, "--budget", budget, "-o", pack)["plans"]
     (program,) = call(command, "bench", pack, "--duration", f"{seconds}s")["programs"]
+    machine = call(command, "run", pack, "--runs", 9, "--warmup", 2).get("machine")
     pack.unlink()
-    return budget, planned["predicted_ms"], planned["lower_bound_ms"], program["latency_ms"]["p50"]
+    return budget, planned, program["latency_ms"]["p50"], machine["more_ms"] if machine else None
 
 
 def main():
@@ -86,20 +98,29 @@ def main():
     args = parser.parse_args()
     options = ["--profile", args.profile] if args.profile else []
     print(f"load before: {os.getloadavg()[0]:.2f}", flush=True)
-    print(f"{'network':<16}{'threads':>8}{'MiB':>9}{'predicted':>11}{'measured':>10}{'error':>9}{'bound':>9}")
-    errors, below = [], 0
+    print(f"{'network':<16}{'threads':>8}{'MiB':>9}{'predicted':>11}{'from':>9}{'to':>9}{'measured':>10}{'error':>9}{'machine':>9}")
+    errors, inside, widths, below = [], 0, [], 0
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for plan in draw(args.plans, args.networks, args.threads, args.seed):
             found = measure(args.command.resolve(), pathlib.Path(folder), plan, options, args.seconds)
-            budget, predicted, bound, measured = found
+            budget, planned, measured, machine = found
+            predicted, ends = planned["predicted_ms"], planned.get("predicted_range_ms")
             errors.append(error(predicted, measured))
-            below += measured < bound
+            below += measured < planned["lower_bound_ms"]
+            inside += lies_in(measured, ends)
+            widths += [width(predicted, ends)] if ends else []
+            least, most = (f"{end:.2f}" for end in ends) if ends else ("-", "-")
+            part = "-" if machine is None else f"{machine:+.2f}"
             print(
-                f"{plan[0]:<16}{plan[1]:>8}{budget / 2**20:>9.1f}{predicted:>11.2f}{measured:>10.2f}{errors[-1]:>+9.1%}{bound:>9.2f}",
+                f"{plan[0]:<16}{plan[1]:>8}{budget / 2**20:>9.1f}{predicted:>11.2f}{least:>9}{most:>9}{measured:>10.2f}"
+                f"{errors[-1]:>+9.1%}{part:>9}",
                 flush=True,
             )
     print(f"load after: {os.getloadavg()[0]:.2f}")
-    print(f"{share(errors):.0%} of {len(errors)} plans within {NEAR:.0%}; {below} measured below the bound by these costs")
+    print(f"{inside} of {len(errors)} medians in the range, {near(errors)} within {NEAR:.0%}; {below} below the bound by these costs")
+    if widths:
+        middle = [statistics.median(ends) for ends in zip(*widths)]
+        print(f"the range goes from {middle[0]:+.0%} to {middle[1]:+.0%} of the prediction (medians)")
 
 
 if __name__ == "__main__":

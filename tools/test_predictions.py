@@ -2,7 +2,7 @@
 
 import unittest
 
-from predictions import between, draw, error, share
+from predictions import between, draw, error, lies_in, near, width
 
 
 class Predictions(unittest.TestCase):
@@ -19,7 +19,12 @@ class Predictions(unittest.TestCase):
 
     def test_errors_are_shares_of_what_was_measured(self):
         self.assertAlmostEqual(error(115, 100), 0.15)
-        self.assertEqual(share([0.1, -0.1, 0.2, -0.3]), 0.5)
+        self.assertEqual(near([0.1, -0.1, 0.2, -0.3]), 2)
+
+    def test_ranges_hold_their_ends(self):
+        self.assertTrue(lies_in(3.0, [3.0, 4.0]) and lies_in(4.0, [3.0, 4.0]))
+        self.assertFalse(lies_in(2.9, [3.0, 4.0]) or lies_in(3.5, None))
+        self.assertEqual(width(4.0, [3.0, 5.0]), [-0.25, 0.25])
 
 
 if __name__ == "__main__":

@@ -188,7 +188,17 @@ pub const PROFILE: &[Key] = &[
     may("mapped", Table(MAPPED)),
     may("transfer", Table(TRANSFER)),
     may("delays", Table(DELAYS)),
+    may("steadiness", Table(STEADINESS)),
 ];
+
+/// How steady a machine was that was measured.
+const STEADINESS: &[Key] = &[
+    must("one_thread", Table(TURNS)),
+    must("all_threads", Table(TURNS)),
+    must("reads", Table(TURNS)),
+];
+
+const TURNS: &[Key] = &[must("fastest", Number(RATES)), must("slowest", Number(RATES))];
 
 /// Cores of two kinds, in a profile.
 const UNEQUAL_CORES: &[Key] = &[

@@ -26,6 +26,7 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
 mod service;
+mod steadiness;
 mod storage;
 mod unequal;
 mod validate;
@@ -35,6 +36,7 @@ pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
 pub use measure::{MeasureError, Patience, measure, speed_probe};
 pub use service::{Read, Service};
+pub use steadiness::{Extremes, Steadiness};
 pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
 pub use unequal::{Placement, UnequalCores};
 pub(crate) use validate::Unfit;
@@ -82,6 +84,9 @@ pub struct Profile {
     /// SwapNet's model of the same, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
+    /// How steady the machine was, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
 }
 
 /// Storage that the processor reads like memory, such as flash.

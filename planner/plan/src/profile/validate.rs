@@ -1,7 +1,7 @@
 //! Which profiles are possible, beyond the ranges of single numbers: those are the schema's
 //! (`eyelet_board::schema`).
 
-use super::{Profile, Reads};
+use super::{Profile, Reads, Steadiness};
 use eyelet::kernels::Isa;
 
 /// A number that does not go with another one.
@@ -46,6 +46,13 @@ impl Profile {
         }
         if let Some(transfer) = self.transfer {
             must("transfer.gbs", transfer.gbs, gpu, "left out without isa = \"cuda\"")?;
+        }
+        if let Some(Steadiness { one_thread, all_threads, reads }) = &self.steadiness {
+            let all = [("one_thread", one_thread), ("all_threads", all_threads), ("reads", reads)];
+            for (name, turns) in all {
+                let field = format!("steadiness.{name}.slowest");
+                must(field, turns.slowest, turns.fastest <= turns.slowest, "at least `fastest`")?;
+            }
         }
         validate_reads("storage.reads", &self.storage.reads)?;
         match &self.storage.llc {

@@ -18,6 +18,7 @@ use eyelet_planner::layout::{SharedWeights, place_weights};
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::range::range_ns;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
 use eyelet_planner::strategy::{
@@ -273,6 +274,8 @@ fn prove(
         resident_loads: plan.resident.len(),
         transformed_layers: transformed_layers(&plan.steps),
         predicted_ms: milliseconds(timeline.steady_ns),
+        predicted_range_ms: range_ns(network, plan, &request.profile, request.threads)
+            .map(|ends| ends.map(milliseconds)),
         predicted_first_ms: milliseconds(timeline.first_ns),
         predicted_compute_ms: milliseconds(timeline.compute_ns),
         predicted_stall_ms: milliseconds(timeline.stall_ns),

@@ -14,6 +14,9 @@ use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// From this on a machine is not steady whose slowest turn took so many times the fastest one's time.
+const UNSTEADY: f64 = 1.15;
+
 /// What was planned and written.
 #[derive(Debug, Serialize)]
 pub struct Packed {
@@ -56,6 +59,10 @@ pub struct Packed {
     pub(super) shapes: Vec<Shape>,
     /// What is computed otherwise than the model says.
     pub(super) notes: Vec<String>,
+    /// How many times as slow as at another the machine was at one moment while its costs were measured, on the threads
+    /// of the plans.
+    #[serde(rename = "machine_varied", skip_serializing_if = "Option::is_none")]
+    pub(super) varied: Option<f64>,
     /// Where the costs are from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) costs: Option<Origin>,
@@ -149,6 +156,10 @@ pub struct Planned {
     pub(super) transformed_layers: usize,
     /// A steady inference, of many.
     pub(super) predicted_ms: f64,
+    /// Between these the median of many lies for most plans, by how steady the machine was when it was measured. None
+    /// where costs are estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) predicted_range_ms: Option<[f64; 2]>,
     /// The first one, with residents in place and nothing loaded ahead.
     pub(super) predicted_first_ms: f64,
     pub(super) predicted_compute_ms: f64,
@@ -205,6 +216,10 @@ impl Packed {
             outputs: ports(&network.outputs),
             shapes: Vec::new(),
             notes: Vec::new(),
+            varied: request.profile.steadiness.map(|steadiness| {
+                let turns = steadiness.computing(request.threads);
+                turns.slowest / turns.fastest
+            }),
             costs: None,
             report: None,
             plans: Vec::new(),
@@ -419,11 +434,34 @@ impl Packed {
                 self.denormal_weights
             )?;
         }
+        self.ranges(f)?;
         if let Some(origin) = &self.costs {
             writeln!(f, "({origin})")?;
         }
         if let Some(path) = &self.report {
             writeln!(f, "wrote {}", path.display())?;
+        }
+        Ok(())
+    }
+
+    /// Between what bounds latencies are likely.
+    fn ranges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges = || {
+            let plans = self.plans.iter();
+            plans.filter_map(|plan| Some((plan, plan.predicted_range_ms?)))
+        };
+        if let Some(varied) = self.varied.filter(|varied| *varied > UNSTEADY) {
+            writeln!(
+                f,
+                "\nnote: this machine was {varied:.2} times as slow at one moment as at another while its costs were \
+                 measured"
+            )?;
+        } else if ranges().next().is_some() {
+            writeln!(f)?;
+        }
+        for (plan, [least, most]) in ranges() {
+            let budget = size::human(plan.budget_bytes);
+            writeln!(f, "{budget:>10}: {least:.2} to {most:.2} ms are likely")?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod device;
 mod fast;
 pub(super) mod input;
 mod layers;
+mod machine;
 mod outputs;
 pub(super) mod process;
 pub(super) mod report;
@@ -264,6 +265,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut report = args.inference.first.run(body)??;
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     report.page_cache_bytes = cache.held();
+    report.machine = machine::part(&report, &args, header.isa);
     let Pictures { draw, csv, .. } = &args.pictures;
     report.files.extend(draw.iter().chain(csv).cloned());
     let mut traced = Ok(());

@@ -51,6 +51,9 @@ pub struct Report {
     /// The threads that the prediction is for, where this run had another number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_threads: Option<u32>,
+    /// Where the latency is far from the prediction, and the costs of this machine are known: what is the machine's part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     pub bytes_read_per_inference: u64,
     pub resident_bytes: u64,
     /// None of these three where the system does not say.
@@ -111,6 +114,37 @@ impl Speed {
             max_gflops: at(last),
             inferences,
         }
+    }
+}
+
+/// What of a latency is due to a processor that is slower or faster than when its costs were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Machine {
+    /// Rates of the probe on one thread: when the costs were measured, and after the inferences.
+    pub measured_gflops: f64,
+    pub gflops: f64,
+    /// Milliseconds of the latency that were not there at the measured rate; less than 0 if it is faster now.
+    pub more_ms: f64,
+}
+
+impl Machine {
+    /// Of so much computing.
+    pub fn of(compute_ms: f64, measured_gflops: f64, gflops: f64) -> Self {
+        let more_ms = compute_ms * (1.0 - gflops / measured_gflops);
+        Self { measured_gflops, gflops, more_ms: (more_ms * 1e3).round() / 1e3 }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { measured_gflops, gflops, more_ms } = self;
+        let less = if *more_ms < 0.0 { "less" } else { "more" };
+        write!(
+            f,
+            "{:.2} ms {less} since the processor computes {gflops:.1} GFLOP/s on one thread now, and {measured_gflops:.1} \
+             when its costs were measured",
+            more_ms.abs()
+        )
     }
 }
 
@@ -217,7 +251,8 @@ impl Report {
             f,
             "             {:.2} ms the first, {:.2} ms to open{predicted}",
             self.first_ms, self.open_ms
-        )
+        )?;
+        self.machine.map_or(Ok(()), |machine| writeln!(f, "             {machine}"))
     }
 
     /// The memory of the arena and of the process.
@@ -295,6 +330,15 @@ mod tests {
         assert_eq!([speed.min_gflops, speed.median_gflops, speed.max_gflops], [40.0, 50.0, 80.0]);
         assert_eq!(speed.inferences, inferences);
         assert_eq!(Speed::of(Vec::new()), Speed::default());
+    }
+
+    #[test]
+    fn a_slower_processor_has_its_part_of_the_latency() {
+        let machine = Machine::of(90.0, 100.0, 60.0);
+        assert_eq!(machine.more_ms, 36.0);
+        let text = machine.to_string();
+        assert!(text.starts_with("36.00 ms more since the processor computes 60.0"), "{text}");
+        assert!(Machine::of(90.0, 50.0, 60.0).to_string().starts_with("18.00 ms less"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use super::Patience;
 use super::done::Done;
+use crate::profile::Extremes;
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
@@ -220,17 +221,26 @@ impl State {
     }
 }
 
-/// Measures layers in turns as patiently as is said: of each, what it takes on each of two devices, or `None` if these kernels cannot run
-/// it.
+/// What layers take on each of two devices.
+pub(super) struct Times {
+    /// Of each layer, or `None` if these kernels cannot run it.
+    pub(super) layers: Vec<Option<[f64; 2]>>,
+    /// Of all layers together: how steady the devices were.
+    pub(super) turns: [Extremes; 2],
+}
+
+/// Measures layers in turns as patiently as is said.
 pub(super) fn measure(
     layers: &[(Network, State)],
     kernels: &Kernels,
     devices: [&dyn Device; 2],
     patience: Patience,
     done: &Done<'_>,
-) -> Vec<Option<[f64; 2]>> {
+) -> Times {
     let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
-    let Some(mut weights) = Weights::new() else { return vec![None; layers.len()] };
+    let Some(mut weights) = Weights::new() else {
+        return Times { layers: vec![None; layers.len()], turns: [Extremes::of(&[], 0.0); 2] };
+    };
     let mut benches: Vec<Option<Bench>> = layers
         .iter()
         .map(|(network, state)| Bench::new(network, kernels, threads, *state == State::Cramped))
@@ -238,7 +248,9 @@ pub(super) fn measure(
     let mut times = vec![[const { Vec::new() }; 2]; layers.len()];
     let begin = Instant::now();
     let mut turn = 0;
+    let mut sums: [Vec<f64>; 2] = Default::default();
     while turn < patience.turns || begin.elapsed() < patience.layers {
+        sums.iter_mut().for_each(|sums| sums.push(0.0));
         let each = benches.iter_mut().zip(layers).zip(&mut times);
         for (index, ((bench, (_, state)), times)) in each.enumerate() {
             let Some(bench) = bench else { continue };
@@ -246,8 +258,13 @@ pub(super) fn measure(
             let spent = begin.elapsed().as_secs_f64() / patience.layers.as_secs_f64();
             done.set(spent.min(turns / patience.turns as f64));
             let idle = if patience.settles { state.idle_runs() } else { 0 };
-            for (device, times) in devices.iter().zip(times) {
-                times.extend(bench.turn(*device, &mut weights, *state, (idle, patience.runs)));
+            for ((device, times), sums) in devices.iter().zip(times).zip(&mut sums) {
+                let runs = bench.turn(*device, &mut weights, *state, (idle, patience.runs));
+                let before = times.len();
+                times.extend(runs);
+                if let Some(sum) = sums.last_mut() {
+                    *sum += times[before..].iter().sum::<f64>();
+                }
             }
         }
         turn += 1;
@@ -256,7 +273,12 @@ pub(super) fn measure(
         let all = times.iter().all(|times| !times.is_empty());
         all.then(|| times.map(|times| undisturbed(times).max(1.0)))
     };
-    times.into_iter().map(found).collect()
+    let layers: Vec<Option<[f64; 2]>> = times.into_iter().map(found).collect();
+    let of_device = |device: usize| {
+        let turn_ns: f64 = layers.iter().flatten().map(|ns| ns[device]).sum();
+        Extremes::of(&sums[device], turn_ns * patience.runs as f64)
+    };
+    Times { turns: [of_device(0), of_device(1)], layers }
 }
 
 #[cfg(test)]

@@ -4,17 +4,18 @@
 //! measured predicts the time that was measured. Rates of computing are fitted to layers with weights in the cache;
 //! memory to weights that no cache holds; how far one hides the other to layers that do both.
 
-use super::bench::{State, measure as times};
+use super::bench::{State, Times, measure as times};
 use super::caches::shared_bytes;
 use super::done::Done;
 use super::widen::widen_gbs;
 use super::{Patience, layers, speed_probe};
-use crate::profile::Compute;
+
 use crate::profile::cost::Class;
 use crate::profile::cost::layer::shorter_ns;
 use crate::profile::cost::winograd::{Beside, beside, beside_ns, transforming};
 use crate::profile::cost::work::Work;
 use crate::profile::fit::terms;
+use crate::profile::{Compute, Extremes};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::OpKind;
@@ -233,24 +234,33 @@ impl Groups {
     }
 }
 
-/// Measures on one thread and on all, which are worth a `team` of that one. Beside the rates, of convolutions: the floating-point operations of each, and the
-/// nanoseconds that it takes on one thread.
+/// What was measured of a machine's kernels.
+pub struct Kernel {
+    pub rates: Compute,
+    /// Of convolutions: the floating-point operations of each, and the nanoseconds that it takes on one thread.
+    pub convolutions: Vec<(f64, f64)>,
+    /// How steady it was, on one thread and on all.
+    pub turns: [Extremes; 2],
+}
+
+/// Measures on one thread and on all, which are worth a `team` of that one.
 pub fn measure(
     kernels: &Kernels,
     devices: [&dyn Device; 2],
     team: f64,
     patience: Patience,
     done: &Done<'_>,
-) -> (Compute, Vec<(f64, f64)>) {
+) -> Kernel {
     let mut layers = Layers::default();
     let groups = Groups::ask(&mut layers, kernels.isa());
-    let ns = times(&layers.0, kernels, devices, patience, done);
+    let Times { layers: ns, turns } = times(&layers.0, kernels, devices, patience, done);
     let found = Measured { layers, groups, ns };
     let mut compute = found.rates(kernels, team);
     found.fit_rest(&mut compute);
     let convolutions = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise];
     let convolutions = convolutions.iter().flat_map(|class| found.class(*class));
-    (compute, convolutions.map(|s| (s.work.amount, s.ns[0])).collect())
+    let convolutions = convolutions.map(|s| (s.work.amount, s.ns[0])).collect();
+    Kernel { rates: compute, convolutions, turns }
 }
 
 /// How much of a thread each further thread adds; those on slower cores count as part of one.

@@ -13,7 +13,7 @@ mod unequal;
 mod widen;
 
 use super::delays::Delays;
-use super::{Profile, ProfileError};
+use super::{Profile, ProfileError, Steadiness};
 use crate::cores::Cores;
 use crate::source::Io;
 use done::Done;
@@ -135,13 +135,16 @@ pub fn measure(
     let done = Done::new(progress);
     let devices: [&dyn Device; 2] = [&Inline, &pool];
     let of_layers = done.of(done::LAYERS);
-    let (compute, layers) = kernels::measure(kernels, devices, team, patience, &of_layers);
+    let measured = kernels::measure(kernels, devices, team, patience, &of_layers);
+    let kernels::Kernel { rates: compute, convolutions, turns } = measured;
     let _ = confine_current(&before);
     drop(pool);
     let latency_ns = compute.step_overhead_ns;
     let beside = (threads, cores.as_ref());
-    let storage = storage::measure(folder, io, latency_ns, kernels, beside, patience, &done)?;
-    let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
+    let (storage, reads) =
+        storage::measure(folder, io, latency_ns, kernels, beside, patience, &done)?;
+    let delays = Delays::fit(&storage.reads, &convolutions, compute.step_overhead_ns as f64);
+    let [one_thread, all_threads] = turns;
     let isa = kernels.isa();
     let profile = Profile {
         name: name.to_owned(),
@@ -162,6 +165,7 @@ pub fn measure(
         fast: None,
         transfer: None,
         delays: Some(delays),
+        steadiness: Some(Steadiness { one_thread, all_threads, reads }),
     };
     // What was measured must be a profile that can be read again.
     Ok(Profile::parse("the measured profile", &profile.to_toml())?)

@@ -5,7 +5,7 @@ use super::done::{self, Done};
 use super::{MeasureError, Patience, contention};
 use crate::cores::Cores;
 use crate::profile::fit::terms;
-use crate::profile::{LlcReads, QueuedRead, Reads, Storage, UnequalCores};
+use crate::profile::{Extremes, LlcReads, QueuedRead, Reads, Storage, UnequalCores};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
@@ -46,7 +46,8 @@ const DEEPER_TURN: Duration = Duration::from_millis(5);
 const DEEPER_BYTES: u64 = 24 << 20;
 
 /// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
-/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`.
+/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`. Also
+/// returns how steady it was.
 pub fn measure(
     folder: &Path,
     io: Io,
@@ -55,7 +56,7 @@ pub fn measure(
     (threads, unequal): (u32, Option<&UnequalCores>),
     patience: Patience,
     done: &Done<'_>,
-) -> Result<Storage, MeasureError> {
+) -> Result<(Storage, Extremes), MeasureError> {
     leftovers::sweep(folder);
     let in_folder = |error| MeasureError::File { path: folder.to_owned(), error };
     let mut scratch = Scratch::file(folder).map_err(in_folder)?;
@@ -98,13 +99,13 @@ pub fn measure(
     let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
     let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
-    let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together } = of.remove(0);
+    let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together, steady } = of.remove(0);
     drop(source);
     let of_both = done.of(done::CONTENTION);
     let pairs = patience.pairs;
     let contention = contention::measure(kernels, &name, io, file_bytes, pairs, &beside, &of_both);
     let contention = Some(contention.map_err(storage)?);
-    Ok(Storage {
+    let storage = Storage {
         io,
         depth: depth as u32,
         window: (window < usize::MAX).then_some(window as u64),
@@ -115,7 +116,8 @@ pub fn measure(
         llc: near,
         contention,
         queued_reads,
-    })
+    };
+    Ok((storage, steady))
 }
 
 /// Cores to read on with nothing beside, and to read beside computing: big ones, whose rates are the profile's. Where there is
@@ -136,6 +138,8 @@ struct Rates {
     checksum_gbs: f64,
     queued_reads: Vec<QueuedRead>,
     together: bool,
+    /// Of rounds of reads one after the other.
+    steady: Extremes,
 }
 
 /// Reads from a file into memory, from one place after the other into one place after the other.
@@ -226,6 +230,8 @@ struct Turns {
     deep: Vec<(usize, u64, Vec<f64>)>,
     /// of groups, when the first and the last had come.
     groups: [Vec<f64>; 2],
+    /// Of each round, what the reads one after the other took together.
+    rounds: Vec<f64>,
 }
 
 impl Turns {
@@ -237,18 +243,23 @@ impl Turns {
             deep: deep.collect(),
             alone: sizes.map(|bytes| (bytes, Default::default())).collect(),
             groups: Default::default(),
+            rounds: Vec::new(),
         }
     }
 
     /// All of them once.
     fn take(&mut self, reader: &mut Reader<'_>) -> Result<(), StorageError> {
+        let mut round_ns = 0.0;
         for (bytes, spent) in &mut self.alone {
             for _ in 0..(TURN_BYTES / *bytes).clamp(1, TURN_READS) {
-                for (spent, ns) in spent.iter_mut().zip(reader.alone(*bytes)?) {
+                let both = reader.alone(*bytes)?;
+                round_ns += both[0];
+                for (spent, ns) in spent.iter_mut().zip(both) {
                     spent.push(ns);
                 }
             }
         }
+        self.rounds.push(round_ns);
         for (depth, bytes, spent) in &mut self.deep {
             spent.push(reader.queued_reads(*bytes, *depth)?);
         }
@@ -263,10 +274,13 @@ impl Turns {
     fn rates(self) -> Rates {
         let mut reads: Vec<Reads> = Vec::new();
         let mut checksums = Vec::new();
+        let mut all_ns = 0.0;
         for (bytes, [spent, checksum]) in self.alone {
             // Noise may make a larger read look faster than a smaller one; it is not.
             let least = reads.last().map_or(0.0, Reads::ns);
+            let count = spent.len() as f64;
             let ns = usual(spent).max(least * 1.000_001).max(1.0);
+            all_ns += count * ns;
             reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
             let ns = usual(checksum).max(1.0);
             checksums.push(([1.0 / ns, bytes as f64 / ns], 1.0));
@@ -281,6 +295,7 @@ impl Turns {
             QueuedRead { depth: depth as u32, bytes, mbs }
         });
         Rates {
+            steady: Extremes::of(&self.rounds, all_ns / self.rounds.len().max(1) as f64),
             checksum_ns,
             checksum_gbs: 1.0 / checksum_ns_per_byte.max(1e-6),
             queued_reads: queued_reads.collect(),
