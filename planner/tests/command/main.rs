@@ -16,6 +16,7 @@ mod memory;
 mod pages;
 mod pictures;
 mod pin;
+mod ranges;
 mod recurrent;
 mod report;
 mod see;
