@@ -7,6 +7,7 @@
 use crate::leftovers::{self, Scratch};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What [`replace`] has its content written to: a file behind a buffer of 64 KiB.
@@ -20,11 +21,11 @@ const MOST_LINKS: usize = 40;
 /// Writes the file at `path` with `write`, replacing what was there.
 ///
 /// A symbolic link is followed. What is no regular file (a pipe, `/dev/stdout`) cannot be replaced
-/// and is written to in place.
+/// and is written to in place, by [`in_place`].
 pub fn replace(path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> io::Result<()> {
-    let path = destination(path);
+    let path = destination(path)?;
     if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return fill(&mut OpenOptions::new().write(true).open(path)?, write);
+        return fill(&mut in_place(&path)?, write);
     }
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -40,20 +41,50 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> 
     scratch.persist(&path)
 }
 
-/// Where a file is, or would be, whose path may be a link, or a chain of links that leads nowhere yet.
-pub fn destination(path: &Path) -> PathBuf {
+/// Opens what is no regular file, to be written to as it is, and waits for nobody: a FIFO without a reader is refused.
+pub fn in_place(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+            let found = path.metadata()?.file_type();
+            let what = match () {
+                () if found.is_fifo() => {
+                    "it is a FIFO (a named pipe) that nobody reads; give a file, or start its reader first"
+                }
+                () if found.is_socket() => "it is a socket; give a file",
+                () => return Err(error),
+            };
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        opened => opened?,
+    };
+    // A reader may be slower than the writer.
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - rustix::fs::OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Where a file is, or would be, whose path may be a link, or a chain of links that leads nowhere yet. A chain without an end
+/// is an error.
+pub fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {
         // What a link leads to may have no path: a pipe that is open as `/dev/stdout`.
         if path.exists() {
-            return path.canonicalize().unwrap_or(path);
+            return Ok(path.canonicalize().unwrap_or(path));
         }
         match path.read_link() {
             Ok(target) => path = folder_of(&path).join(target),
-            Err(_) => break,
+            Err(_) => return Ok(path),
         }
     }
-    path
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// Whether this process may make files in a folder.
+pub fn can_hold(folder: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 /// The folder that a file is in.
@@ -164,6 +195,46 @@ mod tests {
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         let full = replace(Path::new("/dev/full"), |sink| sink.write_all(b"x"));
         assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn fifos_need_a_reader() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = replace(&path, |sink| sink.write_all(b"x")).unwrap_err();
+        assert!(error.to_string().contains("FIFO (a named pipe) that nobody reads"), "{error}");
+        // More than a pipe holds, for a reader that has come first.
+        let mut reader =
+            File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let flags = rustix::fs::fcntl_getfl(&reader).unwrap();
+        rustix::fs::fcntl_setfl(&reader, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+        let text = vec![b'x'; 1 << 20];
+        let written = std::thread::scope(|scope| {
+            scope.spawn(|| replace(&path, |sink| sink.write_all(&text)).unwrap());
+            let mut written = Vec::new();
+            // The writer may not have come yet, which looks like the end.
+            while written.len() < text.len() {
+                io::Read::read_to_end(&mut reader, &mut written).unwrap();
+            }
+            written
+        });
+        assert!(written == text);
+    }
+
+    #[test]
+    fn links_without_an_end_are_errors() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink("self", at("self")).unwrap();
+        std::os::unix::fs::symlink("there", at("back")).unwrap();
+        std::os::unix::fs::symlink("back", at("there")).unwrap();
+        for link in ["self", "back"] {
+            let error = replace(&at(link), |sink| sink.write_all(b"x")).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ELOOP), "{error}");
+            assert!(at(link).is_symlink());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Files are the same if they have the same device and inode, so that links of either kind are seen
 //! through. What is not there yet is known by its folder and its name.
 
-use eyelet_model::replace::{destination, folder_of};
+use eyelet_model::replace::{can_hold, destination, folder_of, in_place};
 use eyelet_plan::board::Board;
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -34,7 +34,16 @@ pub fn of_board(board: Option<&str>) -> Option<PathBuf> {
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     inputs: Vec<(&'static str, PathBuf)>,
-    outputs: Vec<(&'static str, PathBuf)>,
+    outputs: Vec<Written>,
+}
+
+/// A file that is written.
+#[derive(Clone, Debug)]
+struct Written {
+    what: &'static str,
+    path: PathBuf,
+    /// A pack is read back, so that it must be a regular file.
+    is_pack: bool,
 }
 
 /// What tells a file from others.
@@ -63,7 +72,19 @@ impl Files {
         what: &'static str,
         paths: impl IntoIterator<Item = &'p PathBuf>,
     ) -> Self {
-        self.outputs.extend(paths.into_iter().map(|path| (what, path.clone())));
+        let written = |path: &PathBuf| Written { what, path: path.clone(), is_pack: false };
+        self.outputs.extend(paths.into_iter().map(written));
+        self
+    }
+
+    /// Adds packs that are written: what is no regular file cannot hold them, since they are read back.
+    pub fn writes_packs<'p>(
+        mut self,
+        what: &'static str,
+        paths: impl IntoIterator<Item = &'p PathBuf>,
+    ) -> Self {
+        let written = |path: &PathBuf| Written { what, path: path.clone(), is_pack: true };
+        self.outputs.extend(paths.into_iter().map(written));
         self
     }
 
@@ -79,9 +100,9 @@ impl Files {
                 _ => return Ok(()),
             }
         }
-        for (what, path) in &self.outputs {
+        for Written { what, path, is_pack } in &self.outputs {
             let failed = |source| Error::Write { path: path.clone(), source };
-            let Some(identity) = of_output(path).map_err(failed)? else { continue };
+            let Some(identity) = of_output(path, *is_pack).map_err(failed)? else { continue };
             if let Some((_, other, of)) = taken.iter().find(|(found, ..)| *found == identity) {
                 let (path, of) = (path.clone(), PathBuf::clone(of));
                 return Err(Error::Replaces { what, path, other, of });
@@ -93,18 +114,30 @@ impl Files {
 }
 
 /// Of a file that is to be written; none of what is written to in place and loses nothing by it.
-fn of_output(path: &Path) -> io::Result<Option<Identity>> {
-    let path = destination(path);
+fn of_output(path: &Path, is_pack: bool) -> io::Result<Option<Identity>> {
+    let path = destination(path)?;
     if let Ok(found) = path.metadata() {
-        return match found.is_dir() {
-            true => Err(io::Error::from_raw_os_error(libc::EISDIR)),
-            false => Ok(keeps(&found).then(|| Identity::Inode(found.dev(), found.ino()))),
-        };
+        if found.is_dir() {
+            return Err(io::Error::from_raw_os_error(libc::EISDIR));
+        }
+        if found.is_file() {
+            // It is replaced, by another in its folder.
+            can_hold(folder_of(&path))?;
+        } else {
+            if is_pack {
+                let what = "it is no regular file, and a pack is also read back; give a file";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            }
+            // Open until the process ends: whoever reads a FIFO takes a close for its end.
+            std::mem::forget(in_place(&path)?);
+        }
+        return Ok(keeps(&found).then(|| Identity::Inode(found.dev(), found.ino())));
     }
     let folder = folder_of(&path).metadata()?;
     if !folder.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
     }
+    can_hold(folder_of(&path))?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     Ok(Some(Identity::Name(folder.dev(), folder.ino(), name.to_owned())))
 }
@@ -165,16 +198,40 @@ mod tests {
         let null = PathBuf::from("/dev/null");
         let files = Files::default().reads("--input", [&null]).writes("-o", [&null, &null]);
         files.check().unwrap();
+        let packs = Files::default().writes_packs("-o", [&null]).check().unwrap_err();
+        assert!(packs.to_string().contains("it is no regular file"), "{packs}");
+    }
+
+    #[test]
+    fn a_link_to_itself_leads_nowhere() {
+        let folder = folder();
+        let path = folder.path().join("self");
+        symlink("self", &path).unwrap();
+        match Files::default().writes("-o", [&path]).check() {
+            Err(Error::Write { source, .. }) => {
+                assert_eq!(source.raw_os_error(), Some(libc::ELOOP));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn what_cannot_be_written_is_found_before_the_work() {
         let folder = folder();
         let at = |name: &str| folder.path().join(name);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
         for (output, kind) in [
             ("folder", io::ErrorKind::IsADirectory),
             ("missing/new", io::ErrorKind::NotFound),
             ("file/new", io::ErrorKind::NotADirectory),
+            ("fifo", io::ErrorKind::InvalidInput),
         ] {
             match Files::default().writes("-o", [&at(output)]).check() {
                 Err(Error::Write { source, .. }) => assert_eq!(source.kind(), kind, "{output}"),

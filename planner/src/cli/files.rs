@@ -64,6 +64,15 @@ impl Files {
         Self(self.0.writes(what, paths))
     }
 
+    /// Adds packs that are written, which must be regular files.
+    pub fn writes_packs<'p>(
+        self,
+        what: &'static str,
+        paths: impl IntoIterator<Item = &'p PathBuf>,
+    ) -> Self {
+        Self(self.0.writes_packs(what, paths))
+    }
+
     /// Refuses outputs that are an input or another output, and those that could not be written.
     pub fn check(&self) -> Result<(), Error> {
         Ok(self.0.check()?)

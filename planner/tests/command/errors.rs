@@ -458,7 +458,7 @@ fn full_and_read_only_disks() {
     }
     let verbs = [
         ("plan digits.onnx --budget 1MiB -o disk/x", "cannot write disk/x: "),
-        ("zoo squeezenet1_1 -o disk/x", "to disk/x: "),
+        ("zoo squeezenet1_1 -o disk/x", "disk/x: "),
         ("profile -o disk/x", "disk"),
         ("demo --json --dir disk", "disk"),
     ];

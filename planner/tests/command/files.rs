@@ -2,6 +2,7 @@
 //! ends the command leaves no fragment.
 
 mod clobber;
+mod destinations;
 mod mounts;
 mod signals;
 mod statistics;

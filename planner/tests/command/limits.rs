@@ -2,14 +2,13 @@
 //!
 //! Nothing here is timed: what took minutes or gigabytes would run into the test's own patience, or into the kernel's limit.
 
-use crate::common::command::{self, eyelet_in, folder};
+use crate::common::command::{eyelet_in, folder, within};
 use eyelet_planner::import::onnx::{
     AttributeProto, AttributeType, DataType, Dimension, DimensionProto, GraphProto, ModelProto,
     NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,
     ValueInfoProto,
 };
 use prost::Message;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -154,7 +153,7 @@ fn memory_for_constants_is_an_option() {
     write(&folder.path().join("net.onnx"), &[1], nodes, constants, &["y"]);
     let plan = ["plan", "net.onnx", "--min-budget"];
     let parts = ["node `Range_0`", "needs 2.0 GiB", "of the 512 MiB", "--import-memory"];
-    within(&folder, 64 << 20, &plan).fails(&parts);
+    within(folder.path(), 64 << 20, &plan).fails(&parts);
     let (nodes, constants) = range(1 << 16);
     write(&folder.path().join("net.onnx"), &[1], nodes, constants, &["y"]);
     let tight = [&plan[..], &["--import-memory", "256KiB"]].concat();
@@ -175,32 +174,12 @@ fn memory_for_constants_is_an_option() {
     eyelet_in(folder.path(), &tight).fails(&parts);
 }
 
-/// Runs the command where the kernel gives it no more than so much memory that is its own.
-fn within(folder: &tempfile::TempDir, bytes: u64, args: &[&str]) -> command::Done {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_eyelet"));
-    command.args(args).current_dir(folder.path()).stdin(Stdio::null());
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the child only sets its own limit.
-    unsafe {
-        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
-    }
-    let done = command.output().unwrap();
-    command::Done {
-        code: done.status.code(),
-        out: String::from_utf8(done.stdout).unwrap(),
-        err: String::from_utf8(done.stderr).unwrap(),
-    }
-}
-
 /// Plans and packs a network in so much memory beside the maps of its files.
 fn planned_within(network: &str, bytes: u64) {
     let folder = folder();
     eyelet_in(folder.path(), &["zoo", network, "-o", "net.onnx"]).text();
     let plan = ["plan", "net.onnx", "--budget", "64MiB", "--effort", "fast", "--json"];
-    let report = within(&folder, bytes, &[&plan[..], &BOARD].concat()).json();
+    let report = within(folder.path(), bytes, &[&plan[..], &BOARD].concat()).json();
     assert!(report["file_bytes"].as_u64() > Some(bytes), "less would do for all weights at once");
 }
 

@@ -4,6 +4,7 @@
 use super::board;
 use eyelet_planner::board::HOST_BOARD;
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -32,17 +33,38 @@ pub fn program(name: &str) -> Command {
 
 /// Runs the command in `folder`.
 pub fn eyelet_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Done {
-    let done = command()
-        .args(args)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the command starts");
+    run_in(command(), folder, args)
+}
+
+fn run_in(mut command: Command, folder: &Path, args: &[impl AsRef<OsStr>]) -> Done {
+    let done = command.args(args).current_dir(folder).stdin(Stdio::null()).output();
+    let done = done.expect("the command starts");
     Done {
         code: done.status.code(),
         out: String::from_utf8(done.stdout).expect("UTF-8"),
         err: String::from_utf8(done.stderr).expect("UTF-8"),
     }
+}
+
+/// Runs the command in `folder`, where the kernel gives it no more than so much memory that is its own.
+pub fn within(folder: &Path, bytes: u64, args: &[impl AsRef<OsStr>]) -> Done {
+    let mut command = command();
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the child only sets its own limit.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    run_in(command, folder, args)
+}
+
+/// Runs the command in `folder`, and ends it where it waits: what it is to refuse at once would keep a test for ever.
+pub fn at_once(folder: &Path, args: &[impl AsRef<OsStr>]) -> Done {
+    let mut command = program("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_eyelet")]);
+    run_in(command, folder, args)
 }
 
 impl Done {

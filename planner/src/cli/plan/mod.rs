@@ -124,7 +124,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     // The smallest budget alone writes nothing.
     let written = (named || !args.min_budget).then(|| path.clone());
     let files = args.reading.files(args.target.files().reads_model(&model));
-    files.writes("-o", &written).writes("--report", &args.report).check()?;
+    files.writes_packs("-o", &written).writes("--report", &args.report).check()?;
     let Costs { profile, threads, origin } = args.target.choose(&path, output)?;
     let strategy = without(strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy.computes_directly();

@@ -72,7 +72,7 @@ pub fn check(folder: &Path, file: &Path, text: &str, files: Files) -> Result<(),
     let packs = stems(&names, LONGEST_NAME).into_iter().map(|stem| folder.join(stem + ".pack"));
     let set = folder.join(FILE);
     let outputs: Vec<PathBuf> = packs.chain([set.clone()]).collect();
-    files.writes("-o", &outputs).check()?;
+    files.writes_packs("-o", &outputs).check()?;
     let earlier = earlier(&set);
     let ours = |path: &PathBuf| earlier.as_ref().is_some_and(|ours| ours.contains(path));
     let foreign = |path: &PathBuf| path.symlink_metadata().is_ok() && !ours(path);

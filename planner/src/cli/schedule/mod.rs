@@ -82,7 +82,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = files.writes("--report", &args.report);
     match &args.output {
         Some(file) if names_file(file) => {
-            files.writes("-o", [file]).check()?;
+            files.writes_packs("-o", [file]).check()?;
             check_replaced("-o", file)?;
         }
         Some(folder) => folder::check(folder, &args.file, &text, files)?,

@@ -76,6 +76,17 @@ fn an_overlay_over_a_disk_has_direct_reads() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_to_is_found_before_the_work() {
+    let folder = packed();
+    let prepare = "mkdir ro; mount -t tmpfs -o ro none ro";
+    // No plan has that budget.
+    let plan = "\"$EYELET\" plan digits.onnx --budget 1KiB -o ro/new.pack";
+    let Some(done) = in_mounts(folder.path(), prepare, plan) else { return };
+    let error = outcome(&done).unwrap_err();
+    assert!(error.contains("cannot write ro/new.pack: Read-only file system"), "{error}");
+}
+
+#[test]
 fn files_that_are_compressed_are_not_read_directly() {
     let folder = folder();
     // Zeros are compressed; the digits' weights hardly.
