@@ -1,13 +1,20 @@
 //! Opens files that others name: models, packs, profiles, inputs.
 //!
 //! What is no file is refused at once, with a word that says what it is. A FIFO without a writer would
-//! otherwise keep its reader waiting for ever, and a folder fails later in ways that say nothing.
+//! otherwise keep its reader waiting for ever, and a folder fails later in ways that say nothing. What is
+//! read into memory has a limit on its bytes.
 
 use bytes::Bytes;
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Most bytes of a description: of a board, a profile, the preprocessing of pictures, options.
+pub const DESCRIPTION: u64 = 1 << 20;
+
+/// Most bytes of a list: a task set, buffers, labels, a measured run.
+pub const LIST: u64 = 64 << 20;
 
 /// Opens a regular file or a block device for reading.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -28,7 +35,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Maps a file into memory. Slices of the result keep the map alive.
-pub(crate) fn map(path: &Path) -> io::Result<Bytes> {
+pub fn map(path: &Path) -> io::Result<Bytes> {
     let file = open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -45,11 +52,34 @@ pub(crate) fn map(path: &Path) -> io::Result<Bytes> {
     Ok(Bytes::from_owner(map))
 }
 
-/// The text of a file, opened by [`open`].
-pub fn read_to_string(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    open(path)?.read_to_string(&mut text)?;
-    Ok(text)
+/// The bytes of a file, opened by [`open`], if it has at most `most`.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    bytes(open(path)?, most)
+}
+
+/// The bytes of a file that is open, if it has at most `most`.
+pub fn bytes(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let too_long = |found: String| {
+        let text = format!("it has {found} bytes, and a file of its kind has at most {most}");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
+    };
+    if length > most {
+        return too_long(length.to_string());
+    }
+    // A block device has no length here, and a file may grow meanwhile.
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => too_long(format!("more than {most}")),
+        false => Ok(bytes),
+    }
+}
+
+/// The text of a file, opened by [`open`], if it has at most `most` bytes.
+pub fn read_to_string(path: &Path, most: u64) -> io::Result<String> {
+    let text = String::from_utf8(read(path, most)?);
+    text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text (UTF-8)"))
 }
 
 /// What something is that is neither a regular file nor a block device.
@@ -73,7 +103,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("file"), "text").unwrap();
         std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
-        assert_eq!(read_to_string(&at("link")).unwrap(), "text");
+        assert_eq!(read_to_string(&at("link"), 4).unwrap(), "text");
 
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let fifo = rustix::fs::FileType::Fifo;
@@ -89,5 +119,22 @@ mod tests {
             assert!(error.to_string().contains(says), "{}: {error}", path.display());
         }
         assert_eq!(open(&at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn long_files_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        // Without a limit its reader would ask for a terabyte.
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read(&path, LIST).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "it has 1099511627776 bytes, and a file of its kind has at most 67108864"
+        );
+        std::fs::write(&path, b"five\xff").unwrap();
+        assert_eq!(read(&path, 5).unwrap(), b"five\xff");
+        assert!(read(&path, 4).unwrap_err().to_string().contains("has 5 bytes"));
+        assert!(read_to_string(&path, 5).unwrap_err().to_string().contains("no text"));
     }
 }

@@ -7,6 +7,7 @@ use super::output::Output;
 use super::progress::Progress;
 use eyelet_alloc::csv::Table;
 use eyelet_alloc::{Limit, Outcome, Placement, peak, solve, validate};
+use eyelet_planner::open::{LIST, read_to_string};
 use eyelet_planner::{replace::replace, size};
 use serde::Serialize;
 use std::fmt;
@@ -94,8 +95,8 @@ impl fmt::Display for Report {
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let Args { file, capacity, time_limit, output: to } = args;
     Files::default().reads("the file of buffers", [&file]).writes("-o", &to).check()?;
-    let text = std::fs::read_to_string(&file)
-        .map_err(|source| Error::Read { path: file.clone(), source })?;
+    let text =
+        read_to_string(&file, LIST).map_err(|source| Error::Read { path: file.clone(), source })?;
     let table =
         Table::parse(&text).map_err(|source| AllocError::Csv { path: file.clone(), source })?;
     let buffers = &table.buffers;

@@ -9,7 +9,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use eyelet::pack::PAGE;
 use eyelet::set::{MAX_TASKS, SetFile, SetFileError};
 use eyelet_planner::import::import;
-use eyelet_planner::open::{open, read_to_string};
+use eyelet_planner::open::{LIST, open, read_to_string};
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_tasks::set::decided::{self, Decided, FILE, Pack, Place};
@@ -44,7 +44,7 @@ pub fn check_replaced(option: &'static str, path: &Path) -> Result<(), Error> {
 pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
     let file = folder.join(FILE);
     let text =
-        read_to_string(&file).map_err(|source| Error::Read { path: file.clone(), source })?;
+        read_to_string(&file, LIST).map_err(|source| Error::Read { path: file.clone(), source })?;
     let decided = decided::parse(&file, &text).map_err(Box::new)?;
     let (tasks, most) = (decided.set.tasks.len(), MAX_TASKS);
     let many = || SetsError::TooMany { path: to.to_owned(), tasks, most };

@@ -16,6 +16,7 @@
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use eyelet_planner::open::{DESCRIPTION, read_to_string};
 use eyelet_planner::replace::folder_of;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,12 +49,11 @@ impl Typed {
         let Ok(matches) = command.try_get_matches_from_mut(&words) else { return plain(words) };
         let Some((name, given)) = matches.subcommand() else { return plain(words) };
         let Some(verb) = command.find_subcommand(name) else { return plain(words) };
-        let Some(file) = subject(verb, given, &words).map(|path| folder_of(&path).join(NAME))
-        else {
-            return plain(words);
-        };
-        let Ok(text) = std::fs::read_to_string(&file) else { return plain(words) };
+        let file = subject(verb, given, &words).map(|path| folder_of(&path).join(NAME));
+        // Another word may be next to the one that was found.
+        let Some(file) = file.filter(|file| file.is_file()) else { return plain(words) };
         let wrong = |reason: String| format!("{}: {reason}", file.display());
+        let text = read_to_string(&file, DESCRIPTION).map_err(|error| wrong(error.to_string()))?;
         let all: Table = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if let Some(other) = all.keys().find(|key| command.find_subcommand(key).is_none()) {
             return Err(wrong(format!(
@@ -200,6 +200,18 @@ mod tests {
         assert_eq!(labels, ["run", "--labels=l.txt", "m.onnx"]);
         let inputs = words("[run]\ninput = ['ids=i.npy', 'x.npy']\n", &["run", "MODEL"]);
         assert_eq!(inputs, ["run", "--input=ids=i.npy", "--input=x.npy", "m.onnx"]);
+    }
+
+    #[test]
+    fn files_next_to_other_words_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).into_os_string();
+        std::fs::create_dir(at("other")).unwrap();
+        std::fs::write(at("other/eyelet.toml"), "[plan\n").unwrap();
+        std::fs::write(at("m.onnx"), "").unwrap();
+        let words = ["eyelet".into(), "plan".into(), at("m.onnx"), "-o".into(), at("other/m.pack")];
+        let found = Typed::new(super::super::Command::command, words.to_vec()).unwrap();
+        assert_eq!(found.words, words);
     }
 
     trait MapModel {

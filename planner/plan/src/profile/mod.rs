@@ -45,6 +45,7 @@ use crate::source::Io;
 use delays::Delays;
 use eyelet::kernels::Isa;
 use eyelet_board::Document;
+use eyelet_model::open;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -161,7 +162,7 @@ impl Profile {
 
     /// Reads a profile from a file.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let text = eyelet_model::open::read_to_string(path)
+        let text = open::read_to_string(path, open::DESCRIPTION)
             .map_err(|error| ProfileError::Read { path: path.to_owned(), error })?;
         Self::parse(&path.display().to_string(), &text)
     }

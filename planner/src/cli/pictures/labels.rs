@@ -1,5 +1,6 @@
 //! The most probable classes of a classifier's output.
 
+use eyelet_planner::open;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ pub struct Class {
 impl Labels {
     /// Reads a file, which must have a line for each of so many classes.
     pub fn read(path: &Path, classes: usize) -> Result<Self, LabelError> {
-        let text = eyelet_planner::open::read_to_string(path)
+        let text = open::read_to_string(path, open::LIST)
             .map_err(|source| LabelError::Read { path: path.to_owned(), source })?;
         let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
         match labels.len() == classes {

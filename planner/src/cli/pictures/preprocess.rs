@@ -1,5 +1,6 @@
 //! How a picture becomes an input: fitted to the input's width and height, then scaled.
 
+use eyelet_planner::open;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,7 @@ impl Preprocess {
     }
 
     fn read(path: &Path) -> Result<Self, PreprocessError> {
-        let text = eyelet_planner::open::read_to_string(path)
+        let text = open::read_to_string(path, open::DESCRIPTION)
             .map_err(|source| PreprocessError::Read { path: path.to_owned(), source })?;
         let found: Self = toml::from_str(&text).map_err(|error| PreprocessError::Syntax {
             path: path.to_owned(),

@@ -48,7 +48,7 @@ use eyelet::pack::{Header, LayerNames, PAGE, PlanEntry};
 use eyelet::storage::Storage;
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
-use eyelet_planner::open::open;
+use eyelet_planner::open::{self, open};
 use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
@@ -399,8 +399,8 @@ fn choose(
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {
-        let start =
-            std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let start = open::read(path, PAGE)
+            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
         return Err(wrong(too_short(&start, size)));
     }
     let mut page = MappedArena::new(PAGE as usize)?;

@@ -15,7 +15,7 @@ use crate::cli::run::stems;
 use crate::cli::set_file;
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet_planner::leftovers::Scratch;
-use eyelet_planner::open::{open, read_to_string};
+use eyelet_planner::open::{LIST, open, read_to_string};
 use eyelet_planner::replace::{folder_of, replace};
 use eyelet_planner::strategy::PackRequest;
 use eyelet_planner::write::WriteError;
@@ -84,7 +84,7 @@ pub fn check(folder: &Path, file: &Path, text: &str, files: Files) -> Result<(),
 
 /// What an earlier schedule wrote in a set's folder: its file, and the packs that this names. `None` without one.
 fn earlier(set: &Path) -> Option<Vec<PathBuf>> {
-    let text = read_to_string(set).ok().filter(|text| is_decided(set, text))?;
+    let text = read_to_string(set, LIST).ok().filter(|text| is_decided(set, text))?;
     let mut written = vec![set.to_owned()];
     // The file may have been edited since.
     let table = text.parse::<toml::Table>().unwrap_or_default();

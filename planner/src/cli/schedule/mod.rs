@@ -15,7 +15,7 @@ use super::output::Output;
 use super::set_file::{check_replaced, names_file};
 pub use costs::{Model, Where, of_model};
 use eyelet::set::MAX_TASKS;
-use eyelet_planner::open::read_to_string;
+use eyelet_planner::open::{LIST, read_to_string};
 use eyelet_planner::replace::replace;
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::file::{Source, named, parse};
@@ -69,7 +69,7 @@ pub fn read_set(path: &Path) -> Result<String, Error> {
         );
         Error::from(SetsError::Serve { path: path.to_owned(), reason })
     };
-    let text = read_to_string(path).map_err(|source| match source.kind() {
+    let text = read_to_string(path, LIST).map_err(|source| match source.kind() {
         ErrorKind::InvalidData => wrong("no text"),
         _ => Error::Read { path: path.to_owned(), source },
     })?;

@@ -3,7 +3,7 @@
 use super::costs::{Known, Where, of_model, of_pack};
 use crate::cli::calibrate::Calibration;
 use crate::cli::output::Output;
-use eyelet_planner::open::read_to_string;
+use eyelet_planner::open::{LIST, read_to_string};
 use eyelet_tasks::set::file::Source;
 use eyelet_tasks::set::{Cost, measured};
 
@@ -38,7 +38,7 @@ impl Plans {
                 of_model(path, budgets, self.place(board)).map_err(|error| error.to_string())?
             }
             Source::Measured(path) => {
-                let json = read_to_string(path).map_err(|error| error.to_string())?;
+                let json = read_to_string(path, LIST).map_err(|error| error.to_string())?;
                 return measured(&json).map(|cost| vec![cost]);
             }
         };

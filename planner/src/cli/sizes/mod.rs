@@ -15,7 +15,7 @@ use eyelet_planner::{open, replace};
 use image::Image;
 use limit::Limit;
 use report::{Compared, Report};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Counts what a firmware image takes of every memory of its board: code, constants, data, zeroed data, the arena of
@@ -65,7 +65,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         return Err(SizesError::NoMemories { board: board.name }.into());
     }
     let wrong = |reason| SizesError::Image { path: args.image.clone(), reason };
-    let image = Image::parse(&read(&args.image)?, [&args.arena, &args.fast]).map_err(wrong)?;
+    let bytes = open::map(&args.image)
+        .map_err(|source| Error::Read { path: args.image.clone(), source })?;
+    let image = Image::parse(&bytes, [&args.arena, &args.fast]).map_err(wrong)?;
     let memories = count::count(&image, &board).map_err(wrong)?;
     let before = match &args.compare {
         Some(path) => Some(saved(path)?),
@@ -87,16 +89,11 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    let read = open::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    Ok(bytes)
-}
-
 /// The memories that a file has saved.
 fn saved(path: &Path) -> Result<Vec<Memory>, Error> {
-    let report: report::Saved = serde_json::from_slice(&read(path)?).map_err(|error| {
+    let bytes = open::read(path, open::DESCRIPTION)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let report: report::Saved = serde_json::from_slice(&bytes).map_err(|error| {
         let reason = format!("it is no file that `eyelet sizes --save` wrote: {error}");
         SizesError::Image { path: path.to_owned(), reason }
     })?;
