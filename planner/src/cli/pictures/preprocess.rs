@@ -1,7 +1,7 @@
 //! How a picture becomes an input: fitted to the input's width and height, then scaled.
 
 use eyelet_planner::open;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::path::{Path, PathBuf};
 
 /// What is done to a picture before a network sees it.
@@ -15,8 +15,10 @@ pub struct Preprocess {
     pub crop: f32,
     pub scale: f32,
     /// For red, green and blue.
+    #[serde(deserialize_with = "of_channels")]
     pub mean: [f32; 3],
     /// For red, green and blue.
+    #[serde(deserialize_with = "of_channels")]
     pub std: [f32; 3],
     pub order: Order,
     /// The value of pixels that are added around the picture, 0 to 255.
@@ -68,6 +70,17 @@ pub enum PreprocessError {
     Syntax { path: PathBuf, message: String },
     #[error("{}: {key} is {value}: {wanted}", path.display())]
     Value { path: PathBuf, key: &'static str, value: f32, wanted: &'static str },
+}
+
+/// A number for each channel. (An array takes the first three of more.)
+fn of_channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[f32; 3], D::Error> {
+    let numbers = Vec::<f32>::deserialize(deserializer)?;
+    numbers.try_into().map_err(|numbers: Vec<f32>| {
+        let found = numbers.len();
+        serde::de::Error::custom(format_args!(
+            "{found} numbers for 3 channels: give one each for red, green and blue, as in [0.5, 0.5, 0.5]"
+        ))
+    })
 }
 
 impl Preprocess {
@@ -159,6 +172,12 @@ mod tests {
         };
         let found = read("fit = \"letterbox\"\nscale = 255.0\norder = \"bgr\"\npad = 7\n").unwrap();
         assert_eq!((found.fit, found.order, found.pad), (Fit::Letterbox, Order::Bgr, 7));
+        for (key, numbers) in [("mean", 0), ("mean", 1), ("std", 2), ("mean", 4), ("mean", 9)] {
+            let error = read(&format!("{key} = {:?}", vec![1.0; numbers])).unwrap_err();
+            assert!(error.contains(&format!("{numbers} numbers for 3 channels")), "{error}");
+            assert!(error.contains(key) && error.contains("net.toml"), "{error}");
+        }
+        assert!(read("mean = 0.5").unwrap_err().contains("expected a sequence"));
         assert!(read("fits = \"crop\"").unwrap_err().contains("unknown field `fits`"));
         assert!(read("std = [1.0, 0.0, 1.0]").unwrap_err().contains("std is 0: give a finite"));
         assert!(read("crop = 1.5").unwrap_err().contains("crop is 1.5: give a part above 0"));
