@@ -15,6 +15,7 @@ mod limits;
 mod memory;
 mod pages;
 mod pictures;
+mod pictures_hostile;
 mod pin;
 mod ranges;
 mod recurrent;

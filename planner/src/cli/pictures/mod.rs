@@ -1,6 +1,7 @@
 //! Pictures in, labels or boxes out.
 
 mod boxes;
+mod decode;
 mod labels;
 mod picture;
 mod preprocess;
@@ -8,7 +9,8 @@ mod preprocess;
 use boxes::{Form, Found};
 use eyelet::executor::{Feed, Model};
 use eyelet_planner::replace::replace;
-use image::RgbImage;
+use image::codecs::png::PngEncoder;
+use image::{ImageError, RgbImage};
 use labels::{Class, LabelError, Labels};
 use picture::{Layout, Picture, PictureError, Placement};
 use preprocess::{Preprocess, PreprocessError};
@@ -21,7 +23,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Pictures")]
 pub struct Options {
-    /// The input: a PNG or JPEG file. Prints the most probable classes, or what a detector has found.
+    /// The input: a PNG or JPEG file. Prints the most probable classes, or what a detector has found. To decode a picture takes
+    /// memory besides the budget: 128 MiB at most, and 64 bytes more for each pixel of the input. Larger ones are refused.
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
     pub image: Option<PathBuf>,
     /// Runs each PNG and JPEG file of a folder, in the order of their names. Those that cannot be read are named in the end,
@@ -130,7 +133,17 @@ pub struct View<'a> {
     viewer: Viewer<'a>,
     pub paths: Vec<PathBuf>,
     /// The one picture that all inferences are of.
-    one: Option<(RgbImage, Picture)>,
+    one: Option<One>,
+}
+
+/// The one picture, of which no more is kept than is used again.
+#[derive(Debug)]
+struct One {
+    /// To be drawn on, if that was asked for.
+    picture: Option<RgbImage>,
+    /// Until they are taken.
+    values: Vec<f32>,
+    placement: Placement,
 }
 
 impl<'a> View<'a> {
@@ -144,12 +157,17 @@ impl<'a> View<'a> {
         let Some(first) = paths.first() else { return Ok(None) };
         let viewer = Viewer::new(options, inputs, outputs)?;
         let one = options.image.is_some().then(|| viewer.read(first)).transpose()?;
+        let one = one.map(|(picture, Picture { values, placement })| One {
+            picture: options.draw.is_some().then_some(picture),
+            values,
+            placement,
+        });
         Ok(Some(Self { viewer, paths, one }))
     }
 
-    /// The input of all inferences, if they are of one picture.
-    pub fn input(&self) -> Option<Vec<f32>> {
-        self.one.as_ref().map(|(_, fitted)| fitted.values.clone())
+    /// Takes the input of all inferences, if they are of one picture.
+    pub fn input(&mut self) -> Option<Vec<f32>> {
+        self.one.as_mut().map(|one| std::mem::take(&mut one.values))
     }
 
     /// A picture as an input, and where it is in it.
@@ -159,12 +177,12 @@ impl<'a> View<'a> {
     }
 
     /// What the outputs say of the one picture, written where that was asked for.
-    pub fn finish(&self, model: &mut Model<'_, '_, impl Feed>) -> Result<Vec<Seen>, Error> {
-        let Some(((picture, fitted), path)) = self.one.as_ref().zip(self.paths.first()) else {
+    pub fn finish(&mut self, model: &mut Model<'_, '_, impl Feed>) -> Result<Vec<Seen>, Error> {
+        let Some((one, path)) = self.one.take().zip(self.paths.first()) else {
             return Ok(Vec::new());
         };
-        let seen = vec![self.see(model, path, fitted.placement)];
-        self.write(Some(picture.clone()), &seen)?;
+        let seen = vec![self.see(model, path, one.placement)];
+        self.write(one.picture, &seen)?;
         Ok(seen)
     }
 
@@ -224,8 +242,7 @@ impl<'a> Viewer<'a> {
 
     /// Reads a picture and fits it to the input.
     fn read(&self, path: &Path) -> Result<(RgbImage, Picture), Error> {
-        let picture = picture::decode(path)?;
-        picture::check(path, picture.dimensions(), self.layout, &self.how)?;
+        let picture = decode::decode(path, self.layout, &self.how)?;
         let fitted = picture::fit(&picture, self.layout, &self.how, self.floats);
         Ok((picture, fitted))
     }
@@ -247,12 +264,13 @@ impl<'a> Viewer<'a> {
         if let (Some(path), Some(mut picture)) = (&self.options.draw, picture) {
             let found = seen.first().and_then(|seen| seen.boxes.as_deref()).unwrap_or_default();
             boxes::draw(&mut picture, found);
-            let mut bytes = io::Cursor::new(Vec::new());
-            let encoded = picture.write_to(&mut bytes, image::ImageFormat::Png);
-            encoded
-                .map_err(io::Error::other)
-                .and_then(|()| replace(path, |file| file.write_all(bytes.get_ref())))
-                .map_err(|source| Error::Write { path: path.clone(), source })?;
+            replace(path, |file| {
+                picture.write_with_encoder(PngEncoder::new(file)).map_err(|error| match error {
+                    ImageError::IoError(error) => error,
+                    error => io::Error::other(error),
+                })
+            })
+            .map_err(|source| Error::Write { path: path.clone(), source })?;
         }
         let Some(path) = &self.options.csv else { return Ok(()) };
         let failed = |source| Error::Write { path: path.clone(), source };

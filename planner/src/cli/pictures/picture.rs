@@ -1,10 +1,10 @@
-//! A picture file, as the values of an input.
+//! A picture as the values of an input.
 
 use super::preprocess::{Fit, Order, Preprocess};
+use eyelet_planner::size;
+use image::RgbImage;
 use image::imageops::{self, FilterType};
-use image::{ImageReader, RgbImage};
-use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a picture is not an input.
 #[derive(Debug, thiserror::Error)]
@@ -19,11 +19,23 @@ pub enum PictureError {
     )]
     NoPicture { name: String, shape: Vec<usize> },
     #[error(
-        "{} has {} x {} pixels, and fitted to the input of {} x {} it would be resized to {} x {}, which takes more than \
-         {MOST_PIXELS} pixels: cut it to about the input's shape", path.display(),
-        picture.0, picture.1, input.0, input.1, resized.0, resized.1
+        "{} has {} x {} pixels: decoding it, and fitting it to the input of {} x {} by way of {} x {}, takes {}, and a picture \
+         may take {}: scale it down, or cut it to about the input's shape", path.display(),
+        picture.0, picture.1, input.0, input.1, resized.0, resized.1, size::human(*bytes), size::human(*most)
     )]
-    TooLong { path: PathBuf, picture: (u32, u32), input: (u32, u32), resized: (u32, u32) },
+    TooLarge {
+        path: PathBuf,
+        picture: (u32, u32),
+        input: (u32, u32),
+        resized: (u32, u32),
+        bytes: u64,
+        most: u64,
+    },
+    #[error(
+        "{}: decoding it, and fitting it to the input, takes {}, which the system does not give: scale it down, or end other \
+         programs", path.display(), size::human(*bytes)
+    )]
+    Memory { path: PathBuf, bytes: u64 },
     #[error("the network has {inputs} inputs, and --image gives one: give all by --input")]
     Inputs { inputs: usize },
 }
@@ -77,38 +89,6 @@ pub struct Picture {
     pub placement: Placement,
 }
 
-/// Decodes a file.
-pub fn decode(path: &Path) -> Result<RgbImage, PictureError> {
-    let bytes = std::fs::read(path)
-        .map_err(|source| PictureError::Read { path: path.to_owned(), source })?;
-    let wrong = |message: String| PictureError::Decode { path: path.to_owned(), message };
-    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
-    let decoded = reader.map_err(|error| wrong(error.to_string()))?.decode();
-    decoded.map(|found| found.to_rgb8()).map_err(|error| wrong(error.to_string()))
-}
-
-/// Pixels at most between a picture and an input: a GiB while it is resized.
-const MOST_PIXELS: u64 = 1 << 26;
-
-/// Refuses a picture that is fitted to an input by way of too many pixels, since it is far longer than wide.
-pub fn check(
-    path: &Path,
-    picture: (u32, u32),
-    layout: Layout,
-    how: &Preprocess,
-) -> Result<(), PictureError> {
-    let (_, resized) = resizing(picture, layout, how);
-    let pixels = |width: u32| u64::from(width) * u64::from(resized.1);
-    // Rows are resized after columns.
-    match pixels(picture.0).max(pixels(resized.0)) > MOST_PIXELS {
-        true => {
-            let input = (layout.width as u32, layout.height as u32);
-            Err(PictureError::TooLong { path: path.to_owned(), picture, input, resized })
-        }
-        false => Ok(()),
-    }
-}
-
 /// Fits a picture to an input. Without `scaled` its values are pixels.
 pub fn fit(picture: &RgbImage, layout: Layout, how: &Preprocess, scaled: bool) -> Picture {
     let (width, height) = (layout.width as u32, layout.height as u32);
@@ -143,7 +123,7 @@ pub fn fit(picture: &RgbImage, layout: Layout, how: &Preprocess, scaled: bool) -
 }
 
 /// What a picture is resized to, and by which factors, before its middle is cut out or bars are added.
-fn resizing(from: (u32, u32), layout: Layout, how: &Preprocess) -> ([f32; 2], (u32, u32)) {
+pub fn resizing(from: (u32, u32), layout: Layout, how: &Preprocess) -> ([f32; 2], (u32, u32)) {
     let (width, height) = (layout.width as u32, layout.height as u32);
     let (across, down) = (factor(width, from.0), factor(height, from.1));
     let size = |from: u32, scale: f32| (from as f32 * scale).round() as u32;
@@ -249,47 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_is_far_too_long_is_refused() {
-        let layout = Layout::of("x", &[1, 3, 224, 224]).unwrap();
-        let found = |picture, fit, crop| {
-            let how = Preprocess { fit, crop, ..Preprocess::default() };
-            check(Path::new("long.png"), picture, layout, &how).map_err(|error| error.to_string())
-        };
-        for picture in [(20_000, 1), (1, 20_000)] {
-            let error = found(picture, Fit::Crop, 0.875).unwrap_err();
-            let (wide, high) = picture;
-            assert!(error.contains(&format!("long.png has {wide} x {high} pixels")), "{error}");
-            let resized = format!("resized to {} x {}", wide * 256, high * 256);
-            assert!(error.contains(&resized) && error.contains("224 x 224"), "{error}");
-            found(picture, Fit::Stretch, 1.0).unwrap();
-            found(picture, Fit::Letterbox, 1.0).unwrap();
-        }
-        // Columns are resized before rows.
-        assert!(found((100_000_000, 1), Fit::Stretch, 1.0).is_err());
-        assert!(found((3000, 2000), Fit::Crop, f32::MIN_POSITIVE).is_err());
-        found((12_000, 9000), Fit::Crop, 0.875).unwrap();
-    }
-
-    #[test]
     fn a_grey_input_gets_brightness() {
         let layout = Layout::of("x", &[1, 1, 2, 2]).unwrap();
         let white = RgbImage::from_pixel(5, 5, Rgb([255; 3]));
         let values = fit(&white, layout, &Preprocess::default(), false).values;
         assert_eq!(values, [255.0; 4]);
-    }
-
-    #[test]
-    fn what_is_no_picture_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("cat.png");
-        std::fs::write(&path, b"not a picture").unwrap();
-        let error = decode(&path).unwrap_err().to_string();
-        assert!(error.contains("cat.png") && error.contains("give a PNG or JPEG"), "{error}");
-        assert!(
-            decode(&folder.path().join("none.png"))
-                .unwrap_err()
-                .to_string()
-                .contains("cannot read")
-        );
     }
 }

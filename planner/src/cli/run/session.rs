@@ -103,14 +103,14 @@ impl Session<'_> {
         let described = |ports: &[Port]| ports.iter().map(|port| describe(port, name)).collect();
         let (ins, outs): (Vec<_>, Vec<_>) =
             (described(skeleton.inputs), described(skeleton.outputs));
-        let view = View::new(&args.pictures, &ins, &outs)?;
-        let inputs = match &view {
+        let mut view = View::new(&args.pictures, &ins, &outs)?;
+        let inputs = match &mut view {
             Some(view) => view.input().map(Input::Picture).into_iter().collect(),
             None => Input::all(&args.inputs, &skeleton)?,
         };
         let ports = inputs.iter().zip(skeleton.inputs);
         report.notes = ports.filter_map(|(input, port)| input.note(port)).collect();
-        let given = Given { inputs, view };
+        let mut given = Given { inputs, view };
         if let Some(folder) = &args.output {
             outputs::decide(folder, &mut report.outputs)?;
             let files = report.outputs.iter().filter_map(|tensor| tensor.file.as_ref());
@@ -123,10 +123,10 @@ impl Session<'_> {
         if self.gpu {
             // The processor only hands steps over.
             instance.with_loader(storage, |model| {
-                infer(model, &Inline, around, &given, &mut report, layers.as_mut())
+                infer(model, &Inline, around, &mut given, &mut report, layers.as_mut())
             })??;
         } else {
-            self.on_cores(instance, storage, &given, &mut report, layers.as_mut())?;
+            self.on_cores(instance, storage, &mut given, &mut report, layers.as_mut())?;
         }
         report.layers = layers.map(Layers::finish);
         Ok(report)
@@ -177,7 +177,7 @@ impl Session<'_> {
         &self,
         mut instance: Instance<'_>,
         storage: &mut (impl Storage + Send),
-        given: &Given<'_>,
+        given: &mut Given<'_>,
         report: &mut Report,
         layers: Option<&mut Layers>,
     ) -> Result<(), Error> {
@@ -230,11 +230,11 @@ fn infer(
     model: &mut Model<'_, '_, Concurrent<'_, '_>>,
     device: &dyn eyelet::device::Device,
     around: (&Args, Output, &Cache),
-    given: &Given<'_>,
+    given: &mut Given<'_>,
     report: &mut Report,
     layers: Option<&mut Layers>,
 ) -> Result<(), Error> {
-    match &given.view {
+    match &mut given.view {
         None if around.0.turns => {
             let (args, _, cache) = around;
             turns::serve(model, device, (&args.pack, cache), &given.inputs, report)?;

@@ -30,7 +30,7 @@ fn fifos_folders_sockets_and_devices_are_refused_at_once() {
             fails(&["run", path, "--io", io]);
         }
         let run = ["run", "digits.pack", "--io", "buffered"];
-        for option in ["--input", "--labels"] {
+        for option in ["--input", "--image", "--labels"] {
             let picture = if option == "--labels" { &["--image", "grey.png"][..] } else { &[] };
             fails(&[&run[..], picture, &[option, path]].concat());
         }
