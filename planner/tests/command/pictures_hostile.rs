@@ -1,9 +1,14 @@
 //! Pictures of strangers: what they take of memory stays bounded, and is no part of what a run promises.
 
-use crate::common::command::{Done, packed, within};
+use crate::common::command::{Done, eyelet_in, folder, packed, within};
+use eyelet_planner::import::onnx::{
+    DataType, Dimension, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use image::{Rgb, RgbImage};
+use prost::Message;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -156,4 +161,53 @@ fn jpeg_files_are_bounded_too() {
     let run = ["run", "digits.pack", "--io", "buffered", "--image", "long.jpg"];
     let parts = ["cannot read long.jpg", "1099511627776 bytes", "at most 25165824"];
     within(folder.path(), ROOM, &run).fails(&parts);
+}
+
+fn port(name: &str, shape: &[i64]) -> ValueInfoProto {
+    let dim = |extent: &i64| DimensionProto { value: Some(Dimension::Value(*extent)) };
+    let shape = Some(TensorShapeProto { dim: shape.iter().map(dim).collect() });
+    let tensor_type = Some(TensorTypeProto { elem_type: DataType::Float as i32, shape });
+    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
+}
+
+/// A small picture's pixels, each times 65,536 weights: 48 MiB.
+fn write_weights(path: &Path) {
+    let node = |op_type: &str, input: &[&str], output: &str| NodeProto {
+        op_type: op_type.into(),
+        input: input.iter().map(|name| (*name).to_owned()).collect(),
+        output: vec![output.to_owned()],
+        ..NodeProto::default()
+    };
+    let weights = TensorProto {
+        name: "w".into(),
+        data_type: DataType::Float as i32,
+        dims: vec![192, 65_536],
+        raw_data: vec![0; 192 * 65_536 * 4].into(),
+        ..TensorProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![node("Flatten", &["x"], "flat"), node("MatMul", &["flat", "w"], "y")],
+        name: "net".into(),
+        initializer: vec![weights],
+        input: vec![port("x", &[1, 3, 8, 8])],
+        output: vec![port("y", &[1, 65_536])],
+        ..GraphProto::default()
+    };
+    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
+    let model = ModelProto { opset_import, graph: Some(graph), ..ModelProto::default() };
+    fs::write(path, model.encode_to_vec()).unwrap();
+}
+
+/// It takes 34 MiB. If these were taken next to the arena, or stayed, the peak would be higher by so much.
+#[test]
+fn a_picture_is_decoded_before_there_is_an_arena() {
+    let folder = folder();
+    write_weights(&folder.path().join("net.onnx"));
+    eyelet_in(folder.path(), &["plan", "net.onnx", "--budget", "96MiB"]).text();
+    RgbImage::new(4000, 3000).save(folder.path().join("large.png")).unwrap();
+    let run = ["run", "net.pack", "--io", "buffered", "--image", "large.png", "--json"];
+    let report = eyelet_in(folder.path(), &run).json();
+    let [peak, arena] = ["peak_rss_bytes", "arena_bytes"].map(|key| report[key].as_u64().unwrap());
+    assert!(arena > 48 * MIB, "{report}");
+    assert!(peak < arena + 16 * MIB, "{peak} bytes at most, {arena} of them arena");
 }

@@ -30,7 +30,7 @@ pub struct Options {
     /// Runs each PNG and JPEG file of a folder, in the order of their names. Those that cannot be read are named in the end,
     /// with exit code 1.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["inputs", "image", "runs", "warmup", "layers", "trace", "report", "speed"])]
-    dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
     /// How a picture becomes an input: imagenet, yolo, raw (pixels as they are), or a file with the keys fit, crop, scale,
     /// mean, std, order and pad. An input of integers always gets pixels.
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "imagenet")]

@@ -161,7 +161,7 @@ pub fn run(
     // The arena is that of the largest plan; each smaller one leaves its end unused.
     let budgets = args.budgets.sizes();
     let most = budgets.iter().copied().max();
-    let Chosen { entry: largest, header, shape } = choose(path, storage, most, &args.dims)?;
+    let Chosen { entry: largest, header, shape, .. } = choose(path, storage, most, &args.dims)?;
     let threads = match computes {
         Computes::Cpu => args
             .inference

@@ -44,7 +44,7 @@ use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
 use eyelet::executor::{self, OpenError, Options};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Header, LayerNames, PAGE, PlanEntry};
+use eyelet::pack::{Header, LayerNames, PAGE, PlanEntry, ShapeEntry};
 use eyelet::storage::Storage;
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
@@ -232,7 +232,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut cache = Cache::of(&storage, args.inference.io);
     cache.clear();
     let mut storage = Paced::new(storage, pace);
-    let Chosen { entry, header, shape } = choose(path, &mut storage, args.most(), &args.dims)?;
+    let Chosen { entry, header, at, shape } = choose(path, &mut storage, args.most(), &args.dims)?;
     cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
     args.fit(device)?;
@@ -255,6 +255,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         output,
         cache: &cache,
         entry,
+        at,
         options: args.options(threads, u64::MAX, entry.shape),
         shape,
         gpu: device != Device::Cpu,
@@ -385,6 +386,8 @@ fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
 struct Chosen {
     entry: PlanEntry,
     header: Header,
+    /// Where the pack describes the network in its shape.
+    at: ShapeEntry,
     /// The name of its shape, of several.
     shape: Option<String>,
 }
@@ -414,13 +417,14 @@ fn choose(
     };
     let most = budget.unwrap_or(u64::MAX);
     let entry = entries().filter(|entry| entry.budget <= most).max_by_key(|entry| entry.budget);
-    let Some(entry) = entry else {
+    let at = executor::shapes(page.as_slice(), header.shapes).nth(number);
+    let Some((entry, at)) = entry.zip(at) else {
         let plans = entries().map(|entry| entry.budget).collect();
         return Err(RunError::Budget { path: path.to_owned(), budget: most, plans }.into());
     };
     match entry.arena_bytes {
         // The map is made before anything else of the plan is looked at.
-        PAGE..=MOST_ARENA => Ok(Chosen { entry, header, shape }),
+        PAGE..=MOST_ARENA => Ok(Chosen { entry, header, at, shape }),
         found => Err(wrong(OpenError::Flaw(eyelet::pack::Flaw {
             what: "plan: bytes of arena",
             index: eyelet::pack::NONE,

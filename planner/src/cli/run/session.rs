@@ -9,7 +9,7 @@ use super::layers::Layers;
 use super::report::{Digest, Probed, Report, Speed, Tensor};
 use super::times::{Samples, add_outputs, digest_of};
 use super::trace::Recorder;
-use super::{Args, outputs, tables, turns};
+use super::{Args, outputs, shape, tables, turns};
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::{shape_of, strategy};
 use crate::cli::pictures::{self, Seen, Unread, View};
@@ -19,9 +19,10 @@ use eyelet::arena::{MappedArena, Regions, give_back_code};
 use eyelet::device::threads::{cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
-use eyelet::executor::{Concurrent, Instance, Model, Options};
-use eyelet::kernels::Kernels;
-use eyelet::pack::{Header, PlanEntry, Port};
+use eyelet::executor::{Concurrent, Instance, Model, OpenError, Options};
+use eyelet::kernels::{Isa, Kernels};
+use eyelet::pack::{Flaw, Header, PlanEntry, Port, ShapeEntry, Skeleton};
+use eyelet::proof::ProvenSkeleton;
 use eyelet::storage::Storage;
 use eyelet_planner::profile::speed_probe;
 use std::time::Instant;
@@ -34,6 +35,8 @@ pub(super) struct Session<'a> {
     pub(super) entry: PlanEntry,
     /// The name of its shape, of several.
     pub(super) shape: Option<String>,
+    /// Where the pack describes the network in it.
+    pub(super) at: ShapeEntry,
     pub(super) options: Options,
     /// Whether a GPU computes.
     pub(super) gpu: bool,
@@ -41,7 +44,7 @@ pub(super) struct Session<'a> {
     pub(super) rss_before_bytes: Option<u64>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
     /// Opens the pack where it is to run, and runs it there.
     pub(super) fn run(
         mut self,
@@ -53,6 +56,7 @@ impl Session<'_> {
         let path = &self.args.pack;
         let wrong = |source| Error::pack(path, source);
         let options = self.options;
+        let view = self.view(header, storage)?;
         let start = Instant::now();
         match device {
             Device::Cpu => {
@@ -67,14 +71,14 @@ impl Session<'_> {
                     Regions { arena: memory.as_mut_slice(), fast: fast::bytes(&mut fast) };
                 let instance = Instance::open_in(storage, regions, options);
                 self.open_ns = start.elapsed().as_nanos() as u64;
-                self.infer(instance.map_err(wrong)?, storage, recorder)
+                self.infer(instance.map_err(wrong)?, storage, recorder, view)
             }
             Device::Cuda(number) => {
                 let (entry, layers) = (self.entry, self.args.layers);
                 let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
                     let instance = Instance::open_on(storage, gpu, options);
                     self.open_ns = start.elapsed().as_nanos() as u64;
-                    self.infer(instance.map_err(wrong)?, storage, None)
+                    self.infer(instance.map_err(wrong)?, storage, None, view)
                 };
                 let (report, gpu) =
                     device::with_gpu(number, path, storage, header, &entry, layers, body)?;
@@ -83,12 +87,48 @@ impl Session<'_> {
         }
     }
 
+    /// The pictures of the run, if it is of pictures. One is decoded here, before there is an arena: it takes memory of its
+    /// own, which is given back.
+    fn view(&self, header: &Header, storage: &mut impl Storage) -> Result<Option<View<'a>>, Error> {
+        let pictures = &self.args.pictures;
+        if pictures.image.is_none() && pictures.dir.is_none() {
+            return Ok(None);
+        }
+        let path = &self.args.pack;
+        let wrong = |source| Error::pack(path, source);
+        let ShapeEntry { offset, bytes, crc } = self.at;
+        let section = shape::Section { name: "skeleton", offset, bytes: bytes.into(), crc };
+        let mut pages = shape::room(section.bytes)?;
+        let mut pages = pages.memory();
+        let bytes = section.read(path, storage, pages.as_mut_slice())?;
+        let isa = Isa::from_code(header.isa).ok_or(wrong(OpenError::Isa { found: header.isa }))?;
+        let skeleton = Skeleton::view(bytes).map_err(|flaw| wrong(flaw.into()))?;
+        ProvenSkeleton::new(skeleton, isa, header.weights_bytes)
+            .map_err(|flaw| wrong(flaw.into()))?;
+        let arena = self.entry.arena_bytes;
+        for (index, port) in skeleton.inputs.iter().enumerate() {
+            // What is proved of the plan later.
+            let found = shape_of(port).iter().product::<usize>() as u64;
+            if found > arena {
+                let what = "input: elements beyond the arena";
+                let flaw = Flaw { what, index: index as u32, found, limit: arena };
+                return Err(wrong(flaw.into()));
+            }
+        }
+        let name = |port: &Port| skeleton.text(port.name).to_owned();
+        let described = |ports: &[Port]| ports.iter().map(|port| describe(port, name)).collect();
+        let (ins, outs): (Vec<_>, Vec<_>) =
+            (described(skeleton.inputs), described(skeleton.outputs));
+        Ok(View::new(pictures, &ins, &outs)?)
+    }
+
     /// Runs the inferences, and reports all but what the process has used.
     fn infer<'i>(
         &self,
         mut instance: Instance<'i>,
         storage: &mut (impl Storage + Send),
         recorder: Option<&'i Recorder>,
+        mut view: Option<View<'_>>,
     ) -> Result<Report, Error> {
         let Self { args, output, cache, .. } = self;
         // The proof is made: what follows takes other code, next to the same arena.
@@ -98,12 +138,7 @@ impl Session<'_> {
             instance.observe(Some(recorder));
         }
         let skeleton = *instance.skeleton();
-        let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
         let mut report = self.report(&instance, storage);
-        let described = |ports: &[Port]| ports.iter().map(|port| describe(port, name)).collect();
-        let (ins, outs): (Vec<_>, Vec<_>) =
-            (described(skeleton.inputs), described(skeleton.outputs));
-        let mut view = View::new(&args.pictures, &ins, &outs)?;
         let inputs = match &mut view {
             Some(view) => view.input().map(Input::Picture).into_iter().collect(),
             None => Input::all(&args.inputs, &skeleton)?,

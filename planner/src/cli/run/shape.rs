@@ -33,20 +33,47 @@ pub(super) fn find(
     }
 }
 
-/// The names of all shapes, which are read as everything else is.
-fn names(path: &Path, storage: &mut impl Storage, header: &Header) -> Result<Vec<String>, Error> {
-    let wrong = |source| Error::pack(path, source);
-    let &Header { names_offset, names_bytes, names_crc: expected, shapes, .. } = header;
-    // The header has been checked: it is a part of the file.
-    let mut section = MappedArena::new(names_bytes.next_multiple_of(PAGE) as usize)?;
-    let mut section = section.memory();
-    storage.read(names_offset, section.as_mut_slice()).map_err(|error| wrong(error.into()))?;
-    let bytes = &section.as_slice()[..names_bytes as usize];
-    let found = crc32c(0, bytes);
-    if found != expected {
-        return Err(wrong(OpenError::Checksum { section: "layers' names", found, expected }));
+/// Memory for a section of so many bytes, in whole pages.
+pub(super) fn room(bytes: u64) -> Result<MappedArena, Error> {
+    Ok(MappedArena::new(bytes.next_multiple_of(PAGE) as usize)?)
+}
+
+/// A section of a pack whose header has been checked, so that it is a part of the file.
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) crc: u32,
+}
+
+impl Section {
+    /// Reads it into whole pages, as everything else is read, and compares it with its checksum.
+    pub(super) fn read<'m>(
+        &self,
+        path: &Path,
+        storage: &mut impl Storage,
+        pages: &'m mut [u8],
+    ) -> Result<&'m [u8], Error> {
+        let wrong = |source| Error::pack(path, source);
+        storage.read(self.offset, pages).map_err(|error| wrong(error.into()))?;
+        let bytes = &pages[..self.bytes as usize];
+        let (section, expected) = (self.name, self.crc);
+        match crc32c(0, bytes) {
+            found if found == expected => Ok(bytes),
+            found => Err(wrong(OpenError::Checksum { section, found, expected })),
+        }
     }
+}
+
+/// The names of all shapes.
+fn names(path: &Path, storage: &mut impl Storage, header: &Header) -> Result<Vec<String>, Error> {
+    let &Header { names_offset, names_bytes, names_crc, shapes, .. } = header;
+    let section =
+        Section { name: "layers' names", offset: names_offset, bytes: names_bytes, crc: names_crc };
+    let mut pages = room(names_bytes)?;
+    let mut pages = pages.memory();
+    let bytes = section.read(path, storage, pages.as_mut_slice())?;
     let names = LayerNames::view(bytes, shapes as usize);
-    let names = names.map_err(|flaw| wrong(OpenError::Flaw(flaw)))?;
+    let names = names.map_err(|flaw| Error::pack(path, OpenError::Flaw(flaw)))?;
     Ok((0..shapes as usize).map(|shape| names.of_shape(shape).to_owned()).collect())
 }
