@@ -1,5 +1,5 @@
 //! Strided copies of up to six dimensions: layout changes, transposes, concatenation, padding,
-//! slices.
+//! slices. Without an input they fill their output with one number.
 //!
 //! The extents are first brought into a plain form: dimensions of extent 1 go, the others are
 //! sorted so that the output is written front to back, and neighbours that are adjacent on both
@@ -11,10 +11,10 @@
 //! (`row_unit`): of a change of order of an image each pixel is. These may lie in a ring; the input
 //! is there as a whole, since what is made of adjacent rows comes from all over it.
 
-use super::{Call, LayerError, Operand, check, check_one_input, device_for};
+use super::{Call, LayerError, Operand, check, check_no_activation, check_one_input, device_for};
 use crate::device::{Device, Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{CopyParams, INPUTS, Isa, Layer, Tensor, params};
+use crate::pack::{CopyParams, INPUTS, Isa, Layer, NONE, Tensor, params};
 
 /// Edge of a tile: a cache line of floats.
 const TILE: usize = 16;
@@ -28,12 +28,14 @@ pub fn validate(
     buffers: [u64; 2],
     _isa: Isa,
 ) -> Result<(), LayerError> {
+    let params: CopyParams = params(layer);
+    if layer.inputs == [NONE; INPUTS] {
+        return validate_fill(layer, &params, output);
+    }
     check_one_input(layer)?;
     let (from, to) = (inputs[0].buffer, output.buffer);
     check(from != to, "buffer of the input, the output's own", from.into(), to.into())?;
-    let activation = layer.activation.kind;
-    check(activation == 0, "activation of a copy", activation.into(), 0)?;
-    let params: CopyParams = params(layer);
+    check_no_activation(layer)?;
     check(params.filled <= 1, "filled", params.filled.into(), 1)?;
     check(!params.dims.contains(&0), "smallest extent of the copy", 0, 1)?;
     // Bounds the time as well: with strides of zero extents alone need no memory.
@@ -47,6 +49,17 @@ pub fn validate(
     let (source, target) = (end(params.src_start, &params.src), end(params.dst_start, &params.dst));
     check(source <= buffers[0], "floats of the input's buffer", source, buffers[0])?;
     check(target <= buffers[1], "floats of the output's buffer", target, buffers[1])
+}
+
+/// Refuses a copy without an input that does anything but fill its output.
+fn validate_fill(layer: &Layer, params: &CopyParams, output: &Tensor) -> Result<(), LayerError> {
+    check_no_activation(layer)?;
+    check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)?;
+    check(params.filled == 1, "filled, without an input,", params.filled.into(), 1)?;
+    let longest = params.dims.iter().copied().fold(0, u32::max);
+    check(params.dims == [1; 6], "extent of a copy without an input", longest.into(), 1)?;
+    let (start, offset) = (params.dst_start, output.offset);
+    check(start == offset, "first element, without an input,", start.into(), offset.into())
 }
 
 /// One dimension of a copy: extent, and strides in floats.
@@ -136,11 +149,11 @@ pub(super) fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
 
 /// Computes the rows of the step.
 pub fn run(mut call: Call<'_>) {
-    let Operand::Mat(input) = call.operands[0] else { return };
     let params: CopyParams = params(call.layer);
     if params.filled == 1 {
         fill(&mut call, params.fill);
     }
+    let Operand::Mat(input) = call.operands[0] else { return };
     let mut source = &input.row(0)[params.src_start as usize..];
     let (mut dims, count) = normalise(&params);
     let mut start = params.dst_start as usize;

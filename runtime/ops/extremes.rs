@@ -161,7 +161,11 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
                 from_fn(|at| if at < zeros { 1 } else { number(random) })
             };
             let (dims, src, dst) = (six(2), six(0), six(0));
-            let p = CopyParams { dims, src, dst, ..CopyParams::default() };
+            let mut p = CopyParams { dims, src, dst, ..CopyParams::default() };
+            if random.below(4) == 0 {
+                shape.inputs[0] = None;
+                p = CopyParams { dims: [1; 6], filled: 1, ..CopyParams::default() };
+            }
             shape.params = params_words(&p);
             shape.output = from_fn(|_| number(random));
         }

@@ -190,7 +190,8 @@ pub struct TakeParams {
 
 /// A strided copy: for every index in `dims`,
 /// `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`, in floats from the first element of
-/// the tensors' *buffers*. Strides may be zero, never negative.
+/// the tensors' *buffers*. Strides may be zero, never negative. Without an input the output is
+/// filled, and nothing copied: the extents are 1, and `dst_start` is the tensor's first element.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct CopyParams {

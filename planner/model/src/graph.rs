@@ -441,6 +441,10 @@ pub enum Op {
     Reshape,
     /// Axes of extent 1, or absent in front, repeated: the output's shape says it all.
     Expand,
+    /// One number everywhere, of nothing that flows. The importer makes none; passes do, for constants.
+    Fill {
+        value: f32,
+    },
     Transpose {
         perm: Vec<usize>,
     },

@@ -28,7 +28,10 @@ fn reference(case: &Case, params: &CopyParams) -> Vec<f32> {
             src += i * params.src[dim];
             dst += i * params.dst[dim];
         }
-        out[dst as usize] = case.data[0][src as usize];
+        // Without an input nothing is copied.
+        if case.layer.inputs[0] != NONE {
+            out[dst as usize] = case.data[0][src as usize];
+        }
     }
     out
 }
@@ -345,4 +348,37 @@ fn refuses_what_lies_outside() {
         }),
         Err(LayerError::Field("elements of the copy", u64::MAX, 20))
     );
+}
+
+/// Without an input a tensor is filled, and nothing next to it; what else such a layer says is refused.
+#[test]
+fn fills_without_an_input() {
+    let mut random = Random::new(6);
+    for dims in [[1, 1, 1, 1], [2, 1, 3, 5], [1, 70, 1, 90]] {
+        let params = CopyParams { dims: [1; 6], filled: 1, fill: f32::NAN, ..Default::default() };
+        let blank = layer(OpKind::Copy, Activation::NONE, &params);
+        let mut case = Case::new(blank, &mut random, &[], dims);
+        let params = CopyParams { dst_start: case.output.offset, ..params };
+        case.layer = layer(OpKind::Copy, Activation::NONE, &params);
+        check_case(&case, &params);
+        let mut refused = |change: fn(&mut CopyParams)| {
+            let mut params = params;
+            change(&mut params);
+            case.layer = layer(OpKind::Copy, Activation::NONE, &params);
+            case.validate().unwrap_err()
+        };
+        let offset = u64::from(params.dst_start);
+        for (error, expected) in [
+            (refused(|p| p.filled = 0), ("filled, without an input,", 0, 1)),
+            (refused(|p| p.filled = 2), ("filled, without an input,", 2, 1)),
+            (refused(|p| p.dims[3] = 2), ("extent of a copy without an input", 2, 1)),
+            (refused(|p| p.dims[0] = 0), ("extent of a copy without an input", 1, 1)),
+            (
+                refused(|p| p.dst_start += 1),
+                ("first element, without an input,", offset + 1, offset),
+            ),
+        ] {
+            assert_eq!(error, LayerError::Field(expected.0, expected.1, expected.2));
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::ops::copy::{self, normalise, span};
-use crate::pack::{CopyParams, params};
+use crate::pack::{CopyParams, NONE, params};
 use bytemuck::{Pod, Zeroable};
 
 /// Edge of a tile.
@@ -78,6 +78,9 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let params: CopyParams = params(call.layer);
     if params.filled == 1 {
         fill(call, params.fill, queue)?;
+    }
+    if call.layer.inputs[0] == NONE {
+        return Ok(());
     }
     let (dims, mut count) = normalise(&params);
     let mut input = call.operands[0] + 4 * u64::from(params.src_start);

@@ -175,6 +175,9 @@ impl Emitter<'_> {
 
     fn item(&mut self, item: &Item) -> Result<(), PassError> {
         let name = item.name.as_str();
+        if let Work::Fill { value } = item.work {
+            return self.fill(name, item.outputs[0], value);
+        }
         let (x, y) = (item.inputs[0], item.outputs[0]);
         match &item.work {
             Work::Conv { window, linear, depthwise } => self.conv(item, window, linear, *depthwise),
@@ -237,6 +240,7 @@ impl Emitter<'_> {
                 self.alias(name, x, y, |view| Some(view.expand(&shape)))
             }
             Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
+            Work::Fill { .. } => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use super::PassError;
 use super::emit::{Draft, Emitter, covering, field, slots, tensor, too_scattered};
 use super::gaps::pitch;
 use super::view::{CopyDim, Run, View, between, row_major};
-use crate::graph::ValueId;
+use crate::graph::{Value, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{self, Activation, CopyParams, OpKind, Tensor};
 
@@ -93,20 +93,45 @@ impl Emitter<'_> {
             Some((_, whole)) => whole,
             None => covering(node, to)?,
         };
+        let from = covering(node, from)?;
+        self.push_copy(format!("{node}.copy"), Some(from), output, &params);
+        Ok(())
+    }
+
+    /// A value that is one number everywhere.
+    pub fn fill(&mut self, node: &str, value: ValueId, fill: f32) -> Result<(), PassError> {
+        let Value { shape, kind, .. } = &self.program.values[value];
+        let (order, element) = (row_major(shape.len()), kind.element());
+        let output = self.place(node, value, &order)?;
+        // No input says what the elements are.
+        self.out.chosen.insert(output.buffer, element);
+        let dst_start = output.offset;
+        let params =
+            CopyParams { dims: [1; 6], dst_start, filled: 1, fill, ..CopyParams::default() };
+        self.push_copy(node.into(), None, output, &params);
+        Ok(())
+    }
+
+    fn push_copy(
+        &mut self,
+        name: String,
+        from: Option<Tensor>,
+        output: Tensor,
+        params: &CopyParams,
+    ) {
         self.out.layers.push(Draft {
-            name: format!("{node}.copy"),
+            name,
             kind: OpKind::Copy,
-            inputs: slots([Some(covering(node, from)?)]),
+            inputs: slots([from]),
             output,
             activation: Activation::NONE,
-            params: pack::params_words(&params),
+            params: pack::params_words(params),
             weights: Weights::None,
             panels: 0,
             panel_bytes: 0,
             encoding: Default::default(),
             width: 0,
         });
-        Ok(())
     }
 
     /// A copy of more dimensions than a record has, as two by way of a buffer.

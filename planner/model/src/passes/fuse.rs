@@ -66,9 +66,12 @@ pub(super) fn input(node: &Node, index: usize) -> Result<ValueId, PassError> {
 
 impl Builder {
     fn node(&mut self, node: &Node) -> Result<(), PassError> {
-        let name = node.name.as_str();
+        let (name, y) = (node.name.as_str(), node.outputs[0]);
+        if let Op::Fill { value } = node.op {
+            self.push(name, Work::Fill { value }, &[], &[y]);
+            return Ok(());
+        }
         let x = input(node, 0)?;
-        let y = node.outputs[0];
         if let Some(function) = function(&node.op) {
             self.activation(name, x, y, function);
             return Ok(());

@@ -26,7 +26,7 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
         let anywhere = match item.work {
             Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
-            Work::Words { .. } | Work::Where => true,
+            Work::Words { .. } | Work::Where | Work::Fill { .. } => true,
             Work::Pad { .. } | Work::Concat { .. } | Work::Resample(_) => true,
             Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
             Work::Scatter { .. } => true,

@@ -114,7 +114,7 @@ fn tell(graph: &Graph, network: &Network) {
 /// [`Algorithm`](crate::algorithm::Algorithm) changes that.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
     let mut graph = patterns::recognise(graph);
-    constants::flow(&mut graph)?;
+    constants::flow(&mut graph);
     let mut program = fuse::fuse(&graph)?;
     partition::join_slices(&mut program);
     let homes = home::homes(&program);

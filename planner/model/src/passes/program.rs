@@ -126,6 +126,10 @@ pub(super) enum Work {
     },
     Reshape,
     Expand,
+    /// One number everywhere: it has no input.
+    Fill {
+        value: f32,
+    },
     Transpose {
         perm: Vec<usize>,
     },

@@ -161,6 +161,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
         Op::Reshape => input(0).data.to_vec(),
         Op::Expand => layout::expand(input(0), out),
+        Op::Fill { value } => vec![f64::from(*value); out.iter().product()],
         Op::Transpose { perm } => layout::transpose(input(0), perm, out),
         Op::GridSample(sampling) => grid_sample::grid_sample(sampling, input(0), input(1), out),
         Op::Recurrent(recurrence) => {

@@ -144,6 +144,7 @@ impl Machine<'_> {
                 OpKind::Unary
                 | OpKind::Binary
                 | OpKind::Where
+                | OpKind::Words
                 | OpKind::Softmax
                 | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
@@ -182,7 +183,7 @@ impl Machine<'_> {
             OpKind::Lrn => self.lrn(&params(&layer), &x.unwrap(), &output),
             OpKind::MatMul => self.mat_mul(&params(&layer), inputs, &output),
             OpKind::Reduce => self.reduce(&params(&layer), &x.unwrap(), &output),
-            OpKind::Copy => return self.copy(&params(&layer), &x.unwrap(), &output),
+            OpKind::Copy => return self.copy(&params(&layer), x, &output),
             OpKind::LayerNorm => self.layer_norm(&params(&layer), &x.unwrap(), &output, &packed),
             OpKind::GridSample => self.grid_sample(&params(&layer), inputs, &output),
             OpKind::Recurrent => self.recurrent(&params(&layer), inputs, &output, &packed),
@@ -735,12 +736,13 @@ impl Machine<'_> {
             .collect()
     }
 
-    fn copy(&mut self, p: &CopyParams, x: &Tensor, output: &Tensor) {
+    fn copy(&mut self, p: &CopyParams, x: Option<Tensor>, output: &Tensor) {
         if p.filled == 1 {
             for i in indices(output.dims) {
                 self.buffers[output.buffer as usize][at(output, i)] = p.fill.into();
             }
         }
+        let Some(x) = x else { return };
         let count: u32 = p.dims.iter().product();
         for mut i in 0..count {
             let (mut from, mut to) = (p.src_start, p.dst_start);

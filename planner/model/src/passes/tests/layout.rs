@@ -2,7 +2,8 @@
 
 use super::*;
 use OpKind::*;
-use eyelet::pack::{CopyParams, ReduceOp, params};
+use eyelet::pack::{CopyParams, PortType, ReduceOp, params};
+use std::sync::Arc;
 
 fn buffers(network: &Network) -> usize {
     network.buffers.len()
@@ -559,6 +560,27 @@ fn outputs_that_are_constant() {
         assert!(outputs[3][1..].iter().all(|value| value.to_bits() == (-0.0f64).to_bits()));
         assert!(outputs[1].iter().all(|value| value.abs() <= 1.0));
     }
+}
+
+/// Networks without an input make constants, also those of words and those whose elements are all the same.
+#[test]
+fn networks_of_constants_alone() {
+    for shape in [&[][..], &[3], &[1, 1, 4, 2]] {
+        let mut net = Net::default();
+        let c = net.constant(shape);
+        let same = net.value(shape, Some(vec![-0.0; shape.iter().product()]));
+        net.output(c);
+        net.output(same);
+        net.check_all();
+    }
+    let mut net = Net::default();
+    let words = net.value(&[2], None);
+    net.graph.values[words].constant = Some(Constant::Words(Arc::new(vec![i32::MAX, -3])));
+    net.graph.values[words].kind = PortType::Int64;
+    net.output(words);
+    let network = lower(&net.graph, Isa::Portable).expect("a network");
+    assert_eq!(interpret::run(&network, &[]), [[f64::from(i32::MAX), -3.0]]);
+    assert_eq!(network.outputs[0].kind, PortType::Int64);
 }
 
 /// Arithmetic with a constant, of a tensor without dimensions.
