@@ -167,7 +167,8 @@ fn inside(
 ) -> bool {
     let mut outside = None;
     runs(&mut |run| {
-        outside = (run.end > floats).then_some(run.end);
+        // A filled copy goes on with what is copied after its tensor has ended the visit.
+        outside = outside.or((run.end > floats).then_some(run.end));
         outside.is_none()
     });
     if let Some(end) = outside {

@@ -3,7 +3,9 @@
 use crate::common::command::{self, Done, LARGE, SMALL, eyelet_in, folder, packed};
 use crate::common::sweeps;
 use bytes::Bytes;
-use eyelet_planner::import::onnx::{DataType, ModelProto, TensorProto, ValueInfoProto};
+use eyelet_planner::import::onnx::{
+    DataType, GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto,
+};
 use prost::Message;
 use serde_json::Value;
 use std::path::Path;
@@ -447,6 +449,47 @@ fn outputs_that_are_constant_or_an_input() {
     assert_eq!([half, zero, infinity], [0.5, -0.0, f32::INFINITY].map(f32::to_bits));
     assert!(f32::from_bits(nan).is_nan());
     assert_eq!(bits(&input).len(), 64);
+}
+
+/// A model without inputs, whose outputs are all constant, is planned, checked and run.
+#[test]
+fn models_without_inputs() {
+    let folder = folder();
+    let floats = [0.5, -0.0, f32::INFINITY, 3.0];
+    let words = [i64::from(i32::MAX), -7];
+    let tensor = |name: &str, data_type: DataType, dims: &[i64]| TensorProto {
+        name: name.into(),
+        dims: dims.into(),
+        data_type: data_type as i32,
+        ..Default::default()
+    };
+    let initializer = vec![
+        TensorProto { float_data: floats.into(), ..tensor("floats", DataType::Float, &[2, 2]) },
+        TensorProto { float_data: vec![-0.0; 3], ..tensor("same", DataType::Float, &[3]) },
+        TensorProto { int64_data: words.into(), ..tensor("words", DataType::Int64, &[2]) },
+    ];
+    let named = |name: &str| ValueInfoProto { name: name.to_owned(), r#type: None };
+    let graph = GraphProto {
+        initializer,
+        output: ["floats", "same", "words"].map(named).into(),
+        ..Default::default()
+    };
+    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
+    let model = ModelProto { graph: Some(graph), opset_import, ..Default::default() };
+    std::fs::write(folder.path().join("m.onnx"), model.encode_to_vec()).unwrap();
+    let plan = ["plan", "m.onnx", "--budget", "1MiB", "--board", "portable", "-o", "m.pack"];
+    eyelet_in(folder.path(), &plan).text();
+    assert!(eyelet_in(folder.path(), &["check", "m.pack"]).text().contains("sound"));
+    let run = ["run", "m.pack", "--io", "buffered", "--runs", "2", "--output", "out"];
+    eyelet_in(folder.path(), &run).text();
+    let read = |name: &str| {
+        eyelet_planner::npy::read(folder.path().join(format!("out/{name}.npy"))).unwrap()
+    };
+    let bits = |data: &[f32]| data.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    assert_eq!((read("floats").0, bits(&read("floats").1)), (vec![2, 2], bits(&floats)));
+    assert_eq!((read("same").0, bits(&read("same").1)), (vec![3], bits(&[-0.0; 3])));
+    let file = std::fs::read(folder.path().join("out/words.npy")).unwrap();
+    assert!(file.ends_with(&words.map(i64::to_le_bytes).concat()));
 }
 
 #[test]

@@ -343,6 +343,22 @@ fn copies_read_and_write_what_their_strides_say() {
     assert_eq!(copy(transpose, [0, 0], &[24]), [aliased]);
 }
 
+/// Without an input a copy writes its output, and that alone.
+#[test]
+fn fills_write_their_output() {
+    let tensor = |buffer| Tensor { buffer, dims: [1, 1, 2, 3], pitch: 4, offset: 1 };
+    let fill = |floats: u64| {
+        let mut record = layer(OpKind::Copy, [NONE, NONE], 1);
+        let params = CopyParams { dims: [1; 6], dst_start: 1, filled: 1, ..CopyParams::default() };
+        record.params = params_words(&params);
+        single(record, vec![tensor(0), tensor(1)], &[8, floats])
+    };
+    assert_eq!(fill(8), []);
+    let outside = Violation::Operand { layer: 0, buffer: 1, end: 8, floats: 7 };
+    let unwritten = Violation::OutputUnwritten { output: 0, buffer: 1, float: 1 };
+    assert_eq!(fill(7), [outside, unwritten]);
+}
+
 #[test]
 fn products_read_what_their_strides_say() {
     let tensor = |buffer, offset, rows, cols, pitch| Tensor {
