@@ -32,7 +32,7 @@ pub(crate) use chunked::Chunks;
 pub(crate) use chunked::LAYOUTS;
 pub(crate) use chunked::Layout;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub use code::give_back_code;
+pub use code::{give_back_code, part_code};
 pub use fixed::Arena;
 #[doc(hidden)]
 pub use fixed::ArenaBytes;

@@ -50,7 +50,7 @@ mod zoo;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use error::Error;
-use eyelet::arena::give_back_code;
+use eyelet::arena::{give_back_code, part_code};
 use eyelet_planner::leftovers;
 use eyelet_profile::{printable, signals};
 use output::Output;
@@ -115,6 +115,8 @@ enum Verb {
 pub fn main() -> ExitCode {
     // The system's loader has gone through the whole program, to adapt addresses.
     give_back_code();
+    // All that follows takes a few pages here and there.
+    part_code();
     guard::install();
     let Command { json, verbose, verb } = parse().unwrap_or_else(|error| misuse(&error));
     let output = Output::new(json);
