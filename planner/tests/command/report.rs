@@ -294,6 +294,7 @@ fn a_run_is_shown_next_to_its_prediction() {
     for times in ["layer_compute_ms", "layer_stall_ms"] {
         assert_eq!(measured[times].as_array().unwrap().len(), layers);
     }
+    assert!(data["curve"].is_null(), "a run plans nothing");
     play(folder.path(), &page, layers);
 }
 

@@ -30,7 +30,8 @@ pub struct Data {
     strategy: String,
     weights_bytes: u64,
     layers: Layers,
-    curve: Curve,
+    /// Not of a run.
+    curve: Option<Curve>,
     pub plans: Vec<Plan>,
 }
 
@@ -45,7 +46,7 @@ struct Layers {
 }
 
 impl Data {
-    pub fn new(request: &Request<'_>, plan: &plan::Plan, curve: Curve) -> Self {
+    pub fn new(request: &Request<'_>, plan: &plan::Plan, curve: Option<Curve>) -> Self {
         let Request { network, weights_bytes, profile, .. } = *request;
         let all = 0..network.layers.len();
         let bytes = |l: &eyelet::pack::Layer| u64::from(l.panels) * u64::from(l.panel_bytes);

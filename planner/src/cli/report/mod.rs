@@ -55,7 +55,7 @@ pub fn write(file: &Path, pack: &Path, wanted: &PackRequest, output: Output) -> 
     draw(file, &found, &found.entries, by, None, output)
 }
 
-/// Writes the page of some plans of a pack, the first with what was measured of it.
+/// Writes the page of some plans of a pack: with the curve of others, or the first with what was measured of it.
 pub fn draw(
     file: &Path,
     found: &PackFile,
@@ -72,7 +72,6 @@ pub fn draw(
     let Some((network, first)) = plans.first() else {
         return Err(Error::Internal("the pack has no plans".to_owned()));
     };
-    let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
     let request = Request {
         network,
         weights_bytes: found.header.weights_bytes,
@@ -82,8 +81,11 @@ pub fn draw(
         exact: by.exact,
         holds_all: false,
     };
-    let curve = Curve::new(&request, &plans, |done| progress.set(done as u64));
-    drop(progress);
+    // To plan takes memory that a board may not have, whose budget its arena had.
+    let curve = measured.is_none().then(|| {
+        let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
+        Curve::new(&request, &plans, |done| progress.set(done as u64))
+    });
     let mut data = Data::new(&request, first, curve);
     for (network, plan) in &plans {
         data.plans

@@ -98,7 +98,8 @@ pub struct Args {
     /// (ui.perfetto.dev) or chrome://tracing. Its record takes memory of its own: some 40 bytes a step.
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// Writes a page that shows the plan with what was measured of it and of each layer, next to what is predicted.
+    /// Writes a page that shows the plan with what was measured of it and of each layer, next to what is predicted. It
+    /// has no other budgets, as the page of `eyelet plan --report` has.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Costs to predict the timeline or the page with, as `eyelet profile` writes them [default: this machine's].

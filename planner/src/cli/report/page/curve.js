@@ -1,6 +1,8 @@
 
 // Latency over the budget.
 const drawCurve = () => {
+  byId("curve").hidden = !data.curve;
+  if (!data.curve) return;
   const { budgets, predicted_ms: predicted, bounds_ms: bounds } = data.curve;
   const width = byId("curve-box").clientWidth;
   const [height, left, right, top, bottom] = [width < 560 ? 250 : 320, 54, 16, 24, 48];
