@@ -237,6 +237,7 @@ const COMPUTE: &[Key] = &[
     must("scaling", Number(SHARES)),
     must("step_overhead_ns", Integer(TIMES)),
     may("gauge_gflops", Number(RATES)),
+    may("gauge_all_gflops", Number(RATES)),
 ];
 
 const STORAGE: &[Key] = &[

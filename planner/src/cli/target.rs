@@ -10,7 +10,8 @@ use eyelet::pack::{PAGE, Tensor};
 use eyelet_planner::board::{self, Board, Device, Memory};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::profile::Profile;
+use eyelet_planner::profile::speed_probe::present_gflops;
+use eyelet_planner::profile::{Profile, Steadiness};
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -56,7 +57,7 @@ impl Target {
     /// The costs of an option, or of the board of an option, or of this machine; and how many threads they are for. This machine is
     /// measured if it was not yet, for packs that lie where `place` is.
     pub fn choose(&self, place: &Path, output: Output) -> Result<Costs, Error> {
-        let (profile, origin) = self.profile(place, output)?;
+        let (mut profile, origin) = self.profile(place, output)?;
         // A file's costs are of one memory.
         if let (Some(wanted), Some(path)) = (self.memory, &self.profile)
             && Memory::of(&profile) != Some(wanted)
@@ -70,6 +71,9 @@ impl Target {
             }
             (_, threads) => threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS)),
         };
+        if matches!(origin, Origin::Here { .. }) {
+            profile.steadiness = with_present_speed(&profile, threads);
+        }
         Ok(Costs { profile, threads, origin })
     }
 
@@ -171,6 +175,16 @@ impl Target {
             isa: isa(self.device.unwrap_or(Device::Cpu)),
         }
     }
+}
+
+/// How steady this machine is that was measured, its present speed counted.
+fn with_present_speed(profile: &Profile, threads: u32) -> Option<Steadiness> {
+    let steadiness = profile.steadiness?;
+    let slower = || {
+        let measured = profile.compute.probed_gflops(threads, profile.threads)?;
+        Some(measured / present_gflops(profile.isa, threads)?)
+    };
+    Some(slower().map_or(steadiness, |slower| steadiness.with(threads, slower)))
 }
 
 /// What plans are made with.

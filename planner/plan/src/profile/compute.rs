@@ -73,9 +73,20 @@ pub struct Compute {
     /// What `eyelet run --speed` would have measured meanwhile, on one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_gflops: Option<f64>,
+    /// The same on all threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gauge_all_gflops: Option<f64>,
 }
 
 impl Compute {
+    /// How fast the speed probe was on so many threads, if it was measured on as many: on one, or on all.
+    pub fn probed_gflops(&self, threads: u32, all: u32) -> Option<f64> {
+        match threads {
+            1 => self.gauge_gflops,
+            _ => self.gauge_all_gflops.filter(|_| threads == all),
+        }
+    }
+
     /// Rate of so many threads, that of one being 1. Those on slower cores count as [part of one](super::Profile::team).
     pub fn speedup(&self, threads: f64) -> f64 {
         1.0 + (threads - 1.0).max(0.0) * self.scaling

@@ -27,6 +27,14 @@ pub struct Extremes {
 }
 
 impl Steadiness {
+    /// With a turn of computing on so many threads.
+    #[must_use]
+    pub fn with(mut self, threads: u32, turn: f64) -> Self {
+        let computing = if threads > 1 { &mut self.all_threads } else { &mut self.one_thread };
+        *computing = computing.with(turn);
+        self
+    }
+
     /// Of computing on so many threads.
     pub fn computing(&self, threads: u32) -> Extremes {
         if threads > 1 { self.all_threads } else { self.one_thread }
@@ -34,6 +42,12 @@ impl Steadiness {
 }
 
 impl Extremes {
+    /// With a turn that takes so many times what the costs say.
+    #[must_use]
+    pub fn with(self, turn: f64) -> Self {
+        Self { fastest: self.fastest.min(turn), slowest: self.slowest.max(turn) }
+    }
+
     /// Of turns that took so many nanoseconds, where the costs say `expected`. Without turns the
     /// machine was steady.
     pub(super) fn of(turns: &[f64], expected: f64) -> Self {
@@ -70,6 +84,8 @@ mod tests {
             reads: turns(0.9, 2.0),
         };
         assert_eq!([1, 2, 4].map(|n| steadiness.computing(n).slowest), [1.25, 1.5, 1.5]);
+        let now = steadiness.with(2, 1.75).with(1, 0.5);
+        assert_eq!([now.one_thread, now.all_threads], [turns(0.5, 1.25), turns(1.0, 1.75)]);
         profile.steadiness = Some(steadiness);
         let read = Profile::parse("p", &profile.to_toml()).unwrap();
         assert_eq!(read.steadiness, Some(steadiness));

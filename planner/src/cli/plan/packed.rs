@@ -59,8 +59,8 @@ pub struct Packed {
     pub(super) shapes: Vec<Shape>,
     /// What is computed otherwise than the model says.
     pub(super) notes: Vec<String>,
-    /// How many times as slow as at another the machine was at one moment while its costs were measured, on the threads
-    /// of the plans.
+    /// How many times as slow as at another the machine was at one moment, on the threads of the plans: of those while
+    /// its costs were measured and, if they are this machine's, now.
     #[serde(rename = "machine_varied", skip_serializing_if = "Option::is_none")]
     pub(super) varied: Option<f64>,
     /// Where the costs are from.
@@ -453,8 +453,8 @@ impl Packed {
         if let Some(varied) = self.varied.filter(|varied| *varied > UNSTEADY) {
             writeln!(
                 f,
-                "\nnote: this machine was {varied:.2} times as slow at one moment as at another while its costs were \
-                 measured"
+                "\nnote: this machine was {varied:.2} times as slow at one moment as at another: of those while its costs were \
+                 measured, and now"
             )?;
         } else if ranges().next().is_some() {
             writeln!(f)?;

@@ -120,7 +120,9 @@ impl Speed {
 /// What of a latency is due to a processor that is slower or faster than when its costs were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Machine {
-    /// Rates of the probe on one thread: when the costs were measured, and after the inferences.
+    /// Rates of the probe on the run's threads: when the costs were measured, and after the inferences.
+    #[serde(skip)]
+    pub threads: u32,
     pub measured_gflops: f64,
     pub gflops: f64,
     /// Milliseconds of the latency that were not there at the measured rate; less than 0 if it is faster now.
@@ -129,19 +131,20 @@ pub struct Machine {
 
 impl Machine {
     /// Of so much computing.
-    pub fn of(compute_ms: f64, measured_gflops: f64, gflops: f64) -> Self {
+    pub fn of(compute_ms: f64, threads: u32, measured_gflops: f64, gflops: f64) -> Self {
         let more_ms = compute_ms * (1.0 - gflops / measured_gflops);
-        Self { measured_gflops, gflops, more_ms: (more_ms * 1e3).round() / 1e3 }
+        Self { threads, measured_gflops, gflops, more_ms: (more_ms * 1e3).round() / 1e3 }
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { measured_gflops, gflops, more_ms } = self;
+        let Self { threads, measured_gflops, gflops, more_ms } = self;
+        let on = if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         let less = if *more_ms < 0.0 { "less" } else { "more" };
         write!(
             f,
-            "{:.2} ms {less} since the processor computes {gflops:.1} GFLOP/s on one thread now, and {measured_gflops:.1} \
+            "{:.2} ms {less} since the processor computes {gflops:.1} GFLOP/s on {on} now, and {measured_gflops:.1} \
              when its costs were measured",
             more_ms.abs()
         )
@@ -334,11 +337,11 @@ mod tests {
 
     #[test]
     fn a_slower_processor_has_its_part_of_the_latency() {
-        let machine = Machine::of(90.0, 100.0, 60.0);
+        let machine = Machine::of(90.0, 1, 100.0, 60.0);
         assert_eq!(machine.more_ms, 36.0);
         let text = machine.to_string();
         assert!(text.starts_with("36.00 ms more since the processor computes 60.0"), "{text}");
-        assert!(Machine::of(90.0, 50.0, 60.0).to_string().starts_with("18.00 ms less"));
+        assert!(Machine::of(90.0, 2, 50.0, 60.0).to_string().starts_with("18.00 ms less"));
     }
 
     #[test]

@@ -348,7 +348,7 @@ fn measure(
     let kernels = Kernels::best();
     let convolution = args.speed.then(|| speed_probe::network(kernels.isa()));
     let mut probe =
-        convolution.as_ref().and_then(|network| speed_probe::SpeedProbe::new(network, kernels));
+        convolution.as_ref().and_then(|network| speed_probe::SpeedProbe::new(network, kernels, 1));
     let mut probed = Vec::with_capacity(if args.speed { runs } else { 0 });
     give_back_code();
     let mut before = probe.as_mut().map(speed_probe::SpeedProbe::gflops);

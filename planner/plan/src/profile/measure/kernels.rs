@@ -93,6 +93,10 @@ impl Measured {
         let conv_1x1 = Fit::new(&self.class(Class::Conv1x1)).unwrap_or(slow);
         let fit = |of| Fit::new(&self.class(of)).unwrap_or(conv_1x1);
         let of = |of| rates(&self.class(of)).map_or(conv_1x1.rate, |rates| rates[0]);
+        let probed = |device: usize| {
+            let samples = self.of(&self.groups.probed);
+            samples.first().map(|sample| speed_probe::gflops(sample.ns[device]))
+        };
         let (conv_kxk, dwconv) = (fit(Class::ConvKxK), fit(Class::Depthwise));
         let read = rates(&self.class(Class::FullyConnected)).unwrap_or([conv_1x1.rate; 2]);
         Compute {
@@ -123,10 +127,8 @@ impl Measured {
             winograd_exposed: None,
             scaling: scaling([conv_1x1.sped, conv_kxk.sped], team),
             step_overhead_ns: 0,
-            gauge_gflops: self
-                .of(&self.groups.probed)
-                .first()
-                .map(|s| speed_probe::gflops(s.ns[0])),
+            gauge_gflops: probed(0),
+            gauge_all_gflops: probed(1),
         }
     }
 
