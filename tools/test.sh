@@ -257,6 +257,8 @@ section_onnxruntime() {
 section_fuzz() { tools/fuzz.sh 60; }
 
 section_largest() {
+    cargo build --quiet --release -p eyelet-planner
+    tools/memory.py --most 5
     cargo test --workspace "${GPU_FEATURES[@]}" --test command -- --ignored --nocapture
 }
 

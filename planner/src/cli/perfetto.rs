@@ -55,8 +55,8 @@ pub fn from_zero(slices: &mut [Slice]) -> f64 {
     if first.is_finite() { first } else { 0.0 }
 }
 
-/// Writes names and other events, then slices.
-pub fn write(file: &Path, others: &[Value], slices: &[Slice]) -> io::Result<()> {
+/// Writes names and other events, then slices, each of which is made when it is its turn.
+pub fn write(file: &Path, others: &[Value], slices: impl Iterator<Item = Slice>) -> io::Result<()> {
     replace(file, |sink| {
         // An event a line, so that the file can also be read with lesser tools.
         sink.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
@@ -67,7 +67,7 @@ pub fn write(file: &Path, others: &[Value], slices: &[Slice]) -> io::Result<()> 
         }
         for slice in slices {
             sink.write_all(std::mem::replace(&mut between, b",\n"))?;
-            serde_json::to_writer(&mut *sink, slice)?;
+            serde_json::to_writer(&mut *sink, &slice)?;
         }
         sink.write_all(b"\n]}\n")
     })

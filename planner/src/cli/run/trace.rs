@@ -100,13 +100,37 @@ impl Lanes {
     }
 }
 
-/// What is traced, and the slices so far.
+/// What a slice shows: of a plan's steps and loads their numbers.
+#[derive(Clone, Copy, Debug)]
+enum Shown {
+    /// Waiting for what a step needs.
+    Stall(u32),
+    Step(u32),
+    Load(u32),
+    /// The copy of what a load has read.
+    Copy(u32),
+    Inference(u32),
+    /// What is between two inferences.
+    Host,
+}
+
+/// What is shown of a time, in nanoseconds, on a track. A small plan has a hundred thousand, and each is put in words when
+/// it is written.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: i64,
+    end: i64,
+    track: (u32, u32),
+    shown: Shown,
+}
+
+/// What is traced, and the spans so far.
 struct Trace<'a> {
     network: &'a Network,
     plan: &'a Plan,
-    /// For each load a name.
-    loads: Vec<String>,
-    slices: Vec<Slice>,
+    /// For each load the first step and the last that use what it brings.
+    loads: Vec<Option<(usize, usize)>>,
+    spans: Vec<Span>,
 }
 
 /// A run that was recorded.
@@ -136,7 +160,7 @@ pub fn write(
     trace.measured_loads(&loads);
     let start = steps.first().map_or(0, |(ns, _)| *ns) as i64;
     trace.predicted(&simulate(&network, &plan, &profile, threads), start, inferences);
-    let slices = trace.finish();
+    let zero = trace.in_order();
 
     let budget = size::human(entry.budget);
     let measured = format!("measured: {} in {budget}", network.name);
@@ -146,7 +170,8 @@ pub fn write(
         names.push(name("process_name", pid, COMPUTE, text));
         names.push(name("thread_name", pid, COMPUTE, "compute"));
         names.push(name("thread_name", pid, STORAGE, "storage"));
-        let lanes = slices.iter().filter(|slice| slice.pid == pid).map(|slice| slice.tid);
+        let tracks = trace.spans.iter().map(|span| span.track);
+        let lanes = tracks.filter(|track| track.0 == pid).map(|track| track.1);
         for tid in MORE_STORAGE..=lanes.max().unwrap_or(0) {
             let number = tid - MORE_STORAGE + 2;
             names.push(name("thread_name", pid, tid, &format!("storage, read {number}")));
@@ -157,81 +182,109 @@ pub fn write(
         let order = json!({ "sort_index": pid });
         names.push(json!({ "name": "process_sort_index", "ph": "M", "pid": pid, "args": order }));
     }
-    perfetto::write(file, &names, &slices)
+    let slices = trace.spans.iter().map(|span| trace.slice(span, zero));
+    perfetto::write(file, &names, slices)
         .map_err(|source| Error::Write { path: file.to_owned(), source })
 }
 
 impl<'a> Trace<'a> {
     fn new(network: &'a Network, plan: &'a Plan) -> Self {
-        let name = |readers: &Option<(usize, usize)>| match readers {
-            Some((first, last)) if first == last => describe::step(network, &plan.steps[*first]),
-            Some((first, last)) => {
-                let name = |step: usize| &network.names[plan.steps[step].layer as usize];
-                match plan.steps[*first].layer == plan.steps[*last].layer {
-                    true => name(*first).clone(),
-                    false => format!("{} to {}", name(*first), name(*last)),
-                }
-            }
-            None => "weights".to_owned(),
-        };
-        let loads = describe::streamed_readers(network, plan).iter().map(name).collect();
-        Self { network, plan, loads, slices: Vec::new() }
+        let loads = describe::streamed_readers(network, plan);
+        Self { network, plan, loads, spans: Vec::new() }
     }
 
-    /// Adds a slice, from and to nanoseconds.
-    fn slice(
-        &mut self,
-        name: String,
-        cat: &'static str,
-        track: (u32, u32),
-        span: (i64, i64),
-        args: Value,
-    ) {
-        self.slices.push(Slice::new(name, cat, track, span, args));
+    fn add(&mut self, shown: Shown, track: (u32, u32), (start, end): (i64, i64)) {
+        self.spans.push(Span { start, end, track, shown });
     }
 
     fn step(&mut self, index: usize, pid: u32, waits: i64, (begins, ends): (i64, i64)) {
         let Some(step) = self.plan.steps.get(index) else {
             return;
         };
-        let name = describe::step(self.network, step);
+        let track = (pid, COMPUTE);
         // A step that needs no load begins late for other reasons: pages that are touched for the first time, other
         // programs.
         if step.ready > 0 && begins - waits >= STALL_NS as i64 {
-            let load = step.ready.checked_sub(1).and_then(|load| self.loads.get(load as usize));
-            let args = json!({ "before": name, "waits for": load });
-            self.slice("stall".to_owned(), "stall", (pid, COMPUTE), (waits, begins), args);
+            self.add(Shown::Stall(index as u32), track, (waits, begins));
         }
-        let layer = step.layer as usize;
+        self.add(Shown::Step(index as u32), track, (begins, ends));
+    }
+
+    /// A read, or the copy of what was read.
+    fn transfer(&mut self, shown: Shown, track: (u32, u32), span: (i64, i64)) {
+        if let Shown::Load(index) | Shown::Copy(index) = shown
+            && (index as usize) < self.plan.loads.len()
+        {
+            self.add(shown, track, span);
+        }
+    }
+
+    /// Puts all in the order of time, longer ones first, as nesting wants it. Returns when the first begins.
+    fn in_order(&mut self) -> i64 {
+        self.spans.sort_by_key(|span| (span.start, span.start - span.end));
+        self.spans.first().map_or(0, |span| span.start)
+    }
+
+    /// A span in words, where the first begins at `zero`.
+    fn slice(&self, span: &Span, zero: i64) -> Slice {
+        let (name, cat, args) = match span.shown {
+            Shown::Stall(index) => {
+                let step = &self.plan.steps[index as usize];
+                let load =
+                    step.ready.checked_sub(1).filter(|load| (*load as usize) < self.loads.len());
+                let load = load.map(|load| self.name_of_load(load as usize));
+                let before = describe::step(self.network, step);
+                let args = json!({ "before": before, "waits for": load });
+                ("stall".to_owned(), "stall", args)
+            }
+            Shown::Step(index) => {
+                let step = &self.plan.steps[index as usize];
+                (describe::step(self.network, step), "step", self.of_step(index as usize))
+            }
+            Shown::Load(index) => (self.name_of_load(index as usize), "load", self.of_load(index)),
+            Shown::Copy(index) => (self.name_of_load(index as usize), "copy", self.of_load(index)),
+            Shown::Inference(number) => (format!("inference {number}"), "inference", Value::Null),
+            Shown::Host => ("host's turn".to_owned(), "host", Value::Null),
+        };
+        Slice::new(name, cat, span.track, (span.start - zero, span.end - zero), args)
+    }
+
+    /// By the layers that use it.
+    fn name_of_load(&self, index: usize) -> String {
+        let Self { network, plan, .. } = self;
+        let name = |step: usize| &network.names[plan.steps[step].layer as usize];
+        match self.loads[index] {
+            Some((first, last)) if first == last => describe::step(network, &plan.steps[first]),
+            Some((first, last)) if plan.steps[first].layer == plan.steps[last].layer => {
+                name(first).clone()
+            }
+            Some((first, last)) => format!("{} to {}", name(first), name(last)),
+            None => "weights".to_owned(),
+        }
+    }
+
+    fn of_step(&self, index: usize) -> Value {
+        let step = &self.plan.steps[index];
         let weights = step_weights(self.network, step);
-        let args = json!({
+        json!({
             "step": index,
-            "operator": describe::operator(self.network, layer),
+            "operator": describe::operator(self.network, step.layer as usize),
             "algorithm": describe::algorithm_of(self.network, step),
             "weights bytes": weights.end - weights.start,
             "rows": step.rows,
             "scratch bytes": step.scratch_bytes,
-        });
-        self.slice(name, "step", (pid, COMPUTE), (begins, ends), args);
+        })
     }
 
-    fn load(&mut self, index: usize, track: (u32, u32), span: (i64, i64)) {
-        self.transfer(index, "load", track, span);
-    }
-
-    /// A read, or the copy of what was read.
-    fn transfer(&mut self, index: usize, what: &'static str, track: (u32, u32), span: (i64, i64)) {
-        let Some(load) = self.plan.loads.get(index) else {
-            return;
-        };
-        let args = json!({
+    fn of_load(&self, index: u32) -> Value {
+        let load = &self.plan.loads[index as usize];
+        json!({
             "load": index,
             "bytes": load.bytes,
             "address": load.address,
             "offset": load.offset,
             "released by step": load.release,
-        });
-        self.slice(self.loads[index].clone(), what, track, span, args);
+        })
     }
 
     /// What the compute side did; returns how many inferences.
@@ -245,9 +298,7 @@ impl<'a> Trace<'a> {
                     if step == 0 {
                         start = ns;
                         if let Some(end) = end {
-                            let host = "host's turn".to_owned();
-                            let track = (MEASURED, COMPUTE);
-                            self.slice(host, "host", track, (end, ns), Value::Null);
+                            self.add(Shown::Host, (MEASURED, COMPUTE), (end, ns));
                         }
                     }
                     waits = ns;
@@ -268,8 +319,7 @@ impl<'a> Trace<'a> {
     }
 
     fn inference(&mut self, number: u32, pid: u32, span: (i64, i64)) {
-        let name = format!("inference {number}");
-        self.slice(name, "inference", (pid, COMPUTE), span, Value::Null);
+        self.add(Shown::Inference(number), (pid, COMPUTE), span);
     }
 
     fn measured_loads(&mut self, moments: &[Moment]) {
@@ -284,7 +334,7 @@ impl<'a> Trace<'a> {
                 Event::LoadEnds(load) => {
                     if let Some(start) = begun.remove(&load) {
                         let span = (start, ns as i64);
-                        self.load(load as usize, (MEASURED, lanes.take(span)), span);
+                        self.transfer(Shown::Load(load), (MEASURED, lanes.take(span)), span);
                     }
                 }
                 _ => {}
@@ -305,19 +355,14 @@ impl<'a> Trace<'a> {
             }
             for (index, span) in timeline.loads.iter().enumerate() {
                 let span = (zero + span.start, zero + span.end);
-                self.load(index, (PREDICTED, lanes.take(span)), span);
+                let track = (PREDICTED, lanes.take(span));
+                self.transfer(Shown::Load(index as u32), track, span);
             }
             for (index, span) in timeline.copies.iter().enumerate() {
                 let span = (zero + span.start, zero + span.end);
-                self.transfer(index, "copy", (PREDICTED, COPIES), span);
+                self.transfer(Shown::Copy(index as u32), (PREDICTED, COPIES), span);
             }
         }
-    }
-
-    /// All slices in the order of time.
-    fn finish(mut self) -> Vec<Slice> {
-        perfetto::from_zero(&mut self.slices);
-        self.slices
     }
 }
 

@@ -41,7 +41,7 @@ pub fn write(
     let mut timeline = Timeline::new(names, deadlines_ns);
     events.iter().for_each(|&(ns, event)| timeline.add(ns, event));
     let (others, slices) = timeline.finish();
-    perfetto::write(file, &others, &slices)
+    perfetto::write(file, &others, slices.into_iter())
         .map_err(|source| Error::Write { path: file.to_owned(), source })
 }
 

@@ -74,7 +74,10 @@ try {
     fold.click();
     if (drawing() !== before) wrong.push("residents do not fold");
   });
-  if (!all("#curve-box circle.own.chosen").length) wrong.push("no point of the curve is chosen");
+  // The page of a run has no curve.
+  const curve = all("#curve-box svg").length > 0;
+  if (document.getElementById("curve").hidden === curve) wrong.push("the curve's heading");
+  if (curve && !all("#curve-box circle.own.chosen").length) wrong.push("no point of the curve is chosen");
   if (document.documentElement.scrollWidth > innerWidth) wrong.push("wider than the window");
   if (!tips) wrong.push("no tooltips");
 } catch (error) { wrong.push(String(error)); }
