@@ -23,7 +23,7 @@ use crate::device::accelerator::{Accelerator, Stream};
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{FAST, INPUTS, NONE, OpKind, Region, Step};
+use crate::pack::{FAST, INPUTS, NONE, Region, Step};
 use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -290,7 +290,7 @@ impl Activations<'_> {
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
         let layer = skeleton.layer_of(&step);
-        let kind = OpKind::from_code(layer.kind);
+        let buffers = ops::takes_buffers(&layer);
         let lent = proven.lent(&layer, &Slice::from(&step));
         let operand = |slot: usize| {
             let id = layer.inputs[slot];
@@ -300,7 +300,7 @@ impl Activations<'_> {
             if skeleton.tensors[id as usize] == skeleton.tensors[layer.output as usize] {
                 return Operand::Output;
             }
-            let (data, rows, cols, pitch) = self.rectangle(proven, kind, id);
+            let (data, rows, cols, pitch) = self.rectangle(proven, buffers, id);
             // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it
             // holds), the buffer inside the arena or fast memory and 64-byte aligned, and the rows that are lent
             // disjoint from what the step is lent to write, and from its scratch; no load that may
@@ -308,7 +308,7 @@ impl Activations<'_> {
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
         let inputs = core::array::from_fn(operand);
-        let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
+        let (data, rows, cols, pitch) = self.rectangle(proven, buffers, layer.output);
         let weights = proven.weights(&layer, &Slice::from(&step));
         let weights = (weights.end - weights.start) as usize;
         let mapped = in_pack(&step, weights, mapped);
@@ -366,11 +366,11 @@ impl Activations<'_> {
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
         let layer = skeleton.layer_of(&step);
-        let kind = OpKind::from_code(layer.kind);
+        let buffers = ops::takes_buffers(&layer);
         let base = base(proven, accelerator);
         let address = |id: u32| match skeleton.tensors.get(id as usize) {
             Some(tensor) => {
-                let offset = if kind == Some(OpKind::Copy) { 0 } else { u64::from(tensor.offset) };
+                let offset = if buffers { 0 } else { u64::from(tensor.offset) };
                 let buffer = proven.plan().places.at(tensor.buffer as usize).address;
                 base.wrapping_add(buffer + 4 * offset)
             }
@@ -458,23 +458,23 @@ impl Activations<'_> {
     fn rectangle(
         &self,
         proven: &Proven<'_>,
-        kind: Option<OpKind>,
+        buffer: bool,
         id: u32,
     ) -> (*mut f32, usize, usize, usize) {
         let tensor = &proven.skeleton().tensors[id as usize];
-        let buffer = self.at(proven.plan().places.at(tensor.buffer as usize).address);
+        let base = self.at(proven.plan().places.at(tensor.buffer as usize).address);
         let start = tensor.offset as usize;
-        let (start, rows, cols, pitch) = match kind {
-            Some(OpKind::Copy) => {
+        let (start, rows, cols, pitch) = match buffer {
+            true => {
                 let floats = proven.held_floats(tensor);
                 (0, 1, floats, floats)
             }
-            _ => {
+            false => {
                 let rows = proven.held_rows(id) as usize;
                 (start, rows, tensor.cols() as usize, tensor.pitch as usize)
             }
         };
-        (buffer.wrapping_add(4 * start).cast::<f32>(), rows, cols, pitch)
+        (base.wrapping_add(4 * start).cast::<f32>(), rows, cols, pitch)
     }
 }
 

@@ -3,14 +3,24 @@
 
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::conv::{clamp, finish};
-use super::{Call, LayerError, check};
+use super::work::elements;
+use super::{Call, LayerError, Operator, Reads, Row, check, cuda};
 use crate::pack::{
-    Activation, ActivationKind, BinaryOp, BinaryParams, INPUTS, Isa, Layer, Tensor, params,
+    Activation, ActivationKind, BinaryOp, BinaryParams, INPUTS, Isa, Layer, OpKind, Tensor, params,
 };
 
 /// Floats that the arithmetic and then a function other than a clamp pass over, about: inside the
 /// first cache.
 const CHUNK: usize = 4096;
+
+/// Elementwise arithmetic.
+pub(super) const ROW: Row = Operator {
+    in_place: [true; INPUTS],
+    reads: [Reads::Rows; INPUTS],
+    macs: |_, _, output| elements(output),
+    ..Operator::new(OpKind::Binary, 2, validate, run)
+}
+.launched_by(cuda::elementwise::binary);
 
 /// Refuses layers that [`run`] cannot compute.
 ///

@@ -13,13 +13,15 @@ mod terms;
 
 pub use terms::{chains, weights};
 
-use super::{Call, LayerError, Operand, Problem};
+use super::reads::seen;
+use super::work::{elements, product};
+use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads, Row, cuda};
 use crate::device::{self, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Chains, Indirection, Panel, Target, Window};
 use crate::matrix::MatMut;
 use crate::pack::{
-    Activation, ActivationKind, ConvParams, INPUTS, Isa, Layer, NONE, Tensor, params,
+    Activation, ActivationKind, ConvParams, INPUTS, Isa, Layer, NONE, OpKind, Tensor, params,
 };
 use core::ops::Range;
 
@@ -148,6 +150,38 @@ pub(super) fn check_weights(
         return Err(LayerError::Field("panels", layer.panels as u64, panels));
     }
     Ok(())
+}
+
+/// Convolution.
+pub(super) const ROW: Row = Operator {
+    panels: Panels::Narrow,
+    in_place: [false, true, false],
+    scratch: |problem, _| scratch_bytes(problem),
+    reads: [Reads::Window, Reads::Rows, Reads::Whole],
+    window: lines_seen,
+    macs,
+    terms,
+    ..Operator::new(OpKind::Conv, 2, validate, run)
+}
+.launched_with(cuda::conv::run, cuda::conv::scratch_bytes);
+
+/// The rows of the lines that the windows of some rows pass over.
+pub(super) fn lines_seen(layer: &Layer, tensors: [&Tensor; 2], made: &Range<u64>) -> Range<u64> {
+    let p: ConvParams = params(layer);
+    seen([p.kernel, p.stride, p.dilation, p.pad], tensors, made)
+}
+
+/// Multiply-adds of a convolution.
+pub(super) fn macs(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> u64 {
+    let conv: ConvParams = params(layer);
+    let channels = (inputs[0].cols() / conv.groups.max(1)) as u64;
+    elements(output).saturating_mul(product(conv.kernel)).saturating_mul(channels)
+}
+
+/// Weights of an output channel.
+pub(super) fn terms(layer: &Layer, input: &Tensor) -> u64 {
+    let p: ConvParams = params(layer);
+    product(p.kernel).saturating_mul(u64::from(input.cols() / p.groups.max(1)))
 }
 
 /// Whether a convolution's record can be run: everything that [`run`] relies on.

@@ -10,11 +10,14 @@
 //! all lines of a band at once: those for several lines read each line of the input once, others
 //! find the lines of taps that an output line shares with the next in the first-level cache.
 
-use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, part, window};
-use super::{Call, LayerError, Operand, Problem};
+use super::conv::{
+    PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, lines_seen, macs, part,
+    terms, window,
+};
+use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads, Row, cuda};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{CHAIN, Grid, Strip, Target, Window};
-use crate::pack::{ConvParams, INPUTS, Isa, Layer, Tensor, params};
+use crate::pack::{ConvParams, INPUTS, Isa, Layer, OpKind, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
 const BAND_POINTERS: u64 = 12 * 1024;
@@ -34,6 +37,19 @@ const RUN_BYTES: usize = 16 * 1024;
 /// channels: about half of a second-level cache. One such panel is as large as [`RUN_BYTES`].
 /// Activations come from further away, and by panels they would come in pieces.
 const GROUPED_RUN_BYTES: usize = 512 * 1024;
+
+/// Depthwise convolution.
+pub(super) const ROW: Row = Operator {
+    panels: Panels::Full,
+    in_place: [false, true, false],
+    scratch: |problem, _| scratch_bytes(problem),
+    reads: [Reads::Window, Reads::Rows, Reads::Whole],
+    window: lines_seen,
+    macs,
+    terms,
+    ..Operator::new(OpKind::Depthwise, 2, validate, run)
+}
+.launched_by(cuda::depthwise::run);
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(

@@ -3,11 +3,8 @@
 //! Both have 32 bits, so that an operator computes something of either. A pack is refused where
 //! that would be of the wrong ones.
 
-use super::{LayerError, check};
-use crate::pack::{
-    Activation, Element, FoldOp, FoldParams, INPUTS, Layer, NONE, OpKind, OrderParams, ScatterOp,
-    ScatterParams, WordOp, WordsParams, params,
-};
+use super::{LayerError, check, operator};
+use crate::pack::{Element, INPUTS, Layer, NONE};
 
 /// What an operator reads and makes. Where it only moves elements, these are `None`: either, but
 /// the same in all operands of which that is said.
@@ -19,74 +16,20 @@ pub struct Elements {
     pub output: Option<Element>,
 }
 
-/// What the elements of a layer's operands must be; those of an unknown operator may be any.
-pub fn elements(layer: &Layer) -> Elements {
-    use Element::{Float, Word};
-    let [float, word, any] = [Some(Float), Some(Word), None];
-    let (inputs, output) = match OpKind::from_code(layer.kind) {
-        None | Some(OpKind::Copy) => ([any; INPUTS], any),
-        Some(OpKind::Take) if layer.activation.kind == Activation::NONE.kind => {
-            ([any, word, any], any)
-        }
-        // A function is of floats.
-        Some(OpKind::Take) => ([float, word, any], float),
-        Some(OpKind::Where) => ([word, any, any], any),
-        Some(OpKind::Scatter) => match ScatterOp::from_code(params::<ScatterParams>(layer).op) {
-            Some(ScatterOp::Replace) => ([any, word, any], any),
-            _ => ([float, word, float], float),
-        },
-        Some(OpKind::Words) => {
-            let (read, made) = of_words(params::<WordsParams>(layer).op);
-            ([Some(read); INPUTS], Some(made))
-        }
-        Some(OpKind::Fold) => match FoldOp::from_code(params::<FoldParams>(layer).op) {
-            Some(FoldOp::ArgMin | FoldOp::ArgMax) => ([float; INPUTS], word),
-            _ => ([word; INPUTS], word),
-        },
-        Some(OpKind::Order) => {
-            let integers = params::<OrderParams>(layer).integers == 1;
-            ([if integers { word } else { float }; INPUTS], word)
-        }
-        Some(OpKind::Suppress) => ([float; INPUTS], word),
-        Some(OpKind::Gather | OpKind::Lookup) => ([word; INPUTS], float),
-        Some(
-            OpKind::Conv
-            | OpKind::Depthwise
-            | OpKind::Pool
-            | OpKind::Unary
-            | OpKind::Binary
-            | OpKind::Softmax
-            | OpKind::Lrn
-            | OpKind::MatMul
-            | OpKind::Reduce
-            | OpKind::Winograd
-            | OpKind::LayerNorm
-            | OpKind::Resample
-            | OpKind::Recurrent
-            | OpKind::GridSample,
-        ) => ([float; INPUTS], float),
-    };
-    Elements { inputs, output }
+impl Elements {
+    /// Of an operator on floats.
+    pub(super) const FLOATS: Self = Self::of([Some(Element::Float); INPUTS], Some(Element::Float));
+    /// Of an operator that moves elements.
+    pub(super) const ANY: Self = Self::of([None; INPUTS], None);
+
+    pub(super) const fn of(inputs: [Option<Element>; INPUTS], output: Option<Element>) -> Self {
+        Self { inputs, output }
+    }
 }
 
-/// What an operation on words reads and makes.
-fn of_words(code: u32) -> (Element, Element) {
-    use Element::{Float, Word};
-    match WordOp::from_code(code) {
-        Some(
-            WordOp::EqualFloats
-            | WordOp::LessFloats
-            | WordOp::LessOrEqualFloats
-            | WordOp::Cut
-            | WordOp::IsNotZeroFloat
-            | WordOp::IsNan
-            | WordOp::IsInfinite
-            | WordOp::IsPositiveInfinity
-            | WordOp::IsNegativeInfinity,
-        ) => (Float, Word),
-        Some(WordOp::Float) => (Word, Float),
-        _ => (Word, Word),
-    }
+/// What the elements of a layer's operands must be; those of an unknown operator may be any.
+pub fn elements(layer: &Layer) -> Elements {
+    operator(layer).map_or(Elements::ANY, |operator| (operator.elements)(layer))
 }
 
 /// Refuses a layer that reads or makes floats where its operator has words, or the reverse.
@@ -113,6 +56,10 @@ pub fn validate_elements(
 mod tests {
     use super::super::testing::layer;
     use super::*;
+    use crate::pack::{
+        Activation, FoldOp, FoldParams, OpKind, OrderParams, ScatterOp, ScatterParams, WordOp,
+        WordsParams,
+    };
     use Element::{Float, Word};
 
     /// Operators that move elements take either, but not both; of the others each operand has its own.

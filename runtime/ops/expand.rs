@@ -29,11 +29,10 @@ mod way;
 pub(super) use scratch::scratch_bytes;
 pub(super) use way::panels_at_once;
 
-use super::{Call, LayerError, Problem, check, winograd};
+use super::{Call, LayerError, Problem, check, operator, winograd};
 use crate::kernels::table::TILES;
 use crate::pack::{
-    ConvParams, Encoding, GatherParams, Isa, Layer, OpKind, Tensor, WinogradParams, params,
-    params_words,
+    ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
 };
 use way::Way;
 
@@ -43,8 +42,8 @@ const ROW_WEIGHTS: usize = 4096;
 /// Whether a step's weights are not stored as its operator reads them. Gather and Lookup widen what
 /// they are asked for.
 pub(super) fn expands(layer: &Layer, algorithm: u32) -> bool {
-    let table = [OpKind::Gather, OpKind::Lookup].map(|kind| kind as u32).contains(&layer.kind);
-    let encoded = layer.encoding != Encoding::F32 as u32 && !table;
+    let widens = operator(layer).is_some_and(|operator| operator.widens);
+    let encoded = layer.encoding != Encoding::F32 as u32 && !widens;
     encoded || algorithm != 0
 }
 
@@ -75,25 +74,6 @@ pub(super) fn transformed(
     Ok(Layer { kind: OpKind::Winograd as u32, panel_bytes, encoding: 0, params, ..*layer })
 }
 
-/// Weights of an output of a layer whose weights are panels.
-fn reduction(layer: &Layer, input: &Tensor) -> u64 {
-    let channels = u64::from(input.cols());
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Conv | OpKind::Depthwise) => {
-            let p: ConvParams = params(layer);
-            let taps = u64::from(p.kernel[0]) * u64::from(p.kernel[1]);
-            taps.saturating_mul(channels / u64::from(p.groups.max(1)))
-        }
-        Some(OpKind::Winograd) => {
-            let p: WinogradParams = params(layer);
-            let side = u64::from(p.tile) + 2;
-            side.saturating_mul(side).saturating_mul(channels / u64::from(p.groups.max(1)))
-        }
-        Some(OpKind::Gather) => params::<GatherParams>(layer).entries.into(),
-        _ => 0,
-    }
-}
-
 /// How one step's weights become what its operator reads.
 pub(super) struct Expansion {
     /// The layer as if it were stored so.
@@ -115,7 +95,7 @@ impl Expansion {
         if !expands(layer, slice.algorithm()) || slice.count == 0 || slice.rows == 0 {
             return None;
         }
-        let k = reduction(layer, &inputs[0]);
+        let k = operator(layer).map_or(0, |operator| (operator.terms)(layer, &inputs[0]));
         let plain = match slice.algorithm() {
             0 => {
                 let bytes = Encoding::F32.panel_bytes(k, layer.columns(isa), isa.panel())?;

@@ -4,14 +4,33 @@
 //! [`OpKind::Fold`]: crate::pack::OpKind::Fold
 
 use super::reduce::check_extents;
-use super::{Call, LayerError, Operand, check, check_no_activation, check_one_input, device_for};
+use super::work::elements;
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Row, check, check_no_activation,
+    check_one_input, device_for,
+};
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{FoldOp, FoldParams, INPUTS, Isa, Layer, Tensor, params};
+use crate::pack::{Element, FoldOp, FoldParams, INPUTS, Isa, Layer, OpKind, Tensor, params};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Results that are computed at a time.
 const LANES: usize = 64;
+
+/// Reduction of words.
+pub(super) const ROW: Row = Operator {
+    row_unit: |_, _| None,
+    elements: |layer| {
+        let places = match FoldOp::from_code(params::<FoldParams>(layer).op) {
+            Some(FoldOp::ArgMin | FoldOp::ArgMax) => Element::Float,
+            _ => Element::Word,
+        };
+        Elements::of([Some(places); INPUTS], Some(Element::Word))
+    },
+    macs: |_, inputs, _| elements(&inputs[0]),
+    ..Operator::new(OpKind::Fold, 1, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

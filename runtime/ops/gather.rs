@@ -8,14 +8,28 @@
 //! entries that are asked for are widened.
 
 use super::conv::check_weights;
-use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Panels, Row, check, check_one_input_panels,
+    cuda, device_for,
+};
 use crate::device::{Split, divide};
 use crate::matrix::MatRef;
-use crate::pack::{GatherParams, INPUTS, Isa, Layer, Tensor, params};
+use crate::pack::{Element, GatherParams, INPUTS, Isa, Layer, OpKind, Tensor, params};
 use core::ops::Range;
 
 /// Output channels of the widest panel.
 const MOST_LANES: usize = 32;
+
+/// Rows of a constant table.
+pub(super) const ROW: Row = Operator {
+    panels: Panels::Narrow,
+    widens: true,
+    elements: |_| Elements::of([Some(Element::Word); INPUTS], Some(Element::Float)),
+    outside: Some(outside),
+    terms: |layer, _| params::<GatherParams>(layer).entries.into(),
+    ..Operator::new(OpKind::Gather, 1, validate, run)
+}
+.launched_by(cuda::gather::run);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -38,8 +52,12 @@ pub fn validate(
 
 /// The first index that a step would look up and that is no entry of the table, and the number of
 /// entries.
-pub fn outside(layer: &Layer, operand: &Operand<'_>, rows: Range<usize>) -> Option<(i32, u32)> {
-    let Operand::Mat(indices) = operand else { return None };
+pub(super) fn outside(
+    layer: &Layer,
+    operands: &[Operand<'_>; INPUTS],
+    rows: Range<usize>,
+) -> Option<(i32, u32)> {
+    let Operand::Mat(indices) = &operands[0] else { return None };
     let GatherParams { entries } = params(layer);
     let found = rows.map(|row| index(indices, row)).find(|&index| entry(index, entries).is_none());
     found.map(|index| (index, entries))
@@ -148,7 +166,7 @@ mod tests {
             let tensor = case.inputs[0];
             let data = &case.data[0][tensor.offset as usize..];
             let indices = MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
-            outside(&case.layer, &Operand::Mat(indices), rows)
+            outside(&case.layer, &[Operand::Mat(indices), Operand::Absent, Operand::Absent], rows)
         };
         assert_eq!(found(&case, 0..5), None);
         let tensor = case.inputs[0];

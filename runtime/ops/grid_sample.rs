@@ -4,9 +4,10 @@
 //! axis by axis from the outermost, the last axis innermost. Vectors run over channels. Places are
 //! computed in single precision as onnxruntime does; one that is no number is the first pixel.
 
-use super::{Call, LayerError, Operand, check, device_for};
+use super::work::{elements, product};
+use super::{Call, LayerError, Operand, Operator, Reads, Row, check, device_for};
 use crate::device::{Split, divide};
-use crate::pack::{GridSampleParams, INPUTS, Isa, Layer, NONE, Tensor, params};
+use crate::pack::{GridSampleParams, INPUTS, Isa, Layer, NONE, OpKind, Tensor, params};
 
 /// Most axes, and most taps of one.
 const AXES: usize = 3;
@@ -17,6 +18,20 @@ const CUBIC: f32 = -0.75;
 
 /// Places further out are as these.
 const FAR: f32 = (1u32 << 31) as f32;
+
+/// Pixels at places between them.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Whole, Reads::Rows, Reads::Whole],
+    // Weights of taps are computed for each pixel.
+    macs: |layer, _, output| {
+        let sample: GridSampleParams = params(layer);
+        let taps = [1, 8, 16][sample.mode.min(2) as usize];
+        let [images, height, width, _] = output.dims;
+        elements(output).saturating_mul(taps).saturating_add(product([images, height, width, 64]))
+    },
+    ..Operator::new(OpKind::GridSample, 2, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -8,10 +8,23 @@
 //!
 //! [`Kernels::sum`]: crate::kernels::Kernels::sum
 
-use super::{Call, LayerError, Operand, check, check_inputs, check_same_extents, device_for};
+use super::work::elements;
+use super::{
+    Call, LayerError, Operand, Operator, Reads, Row, check, check_inputs, check_same_extents, cuda,
+    device_for,
+};
 use crate::device::{Split, divide};
 use crate::kernels::table::sqrt;
-use crate::pack::{INPUTS, Isa, Layer, LayerNormParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, LayerNormParams, OpKind, Tensor, params};
+
+/// Layer normalisation.
+pub(super) const ROW: Row = Operator {
+    in_place: [true, false, false],
+    reads: [Reads::Rows; INPUTS],
+    macs: |_, _, output| elements(output).saturating_mul(8),
+    ..Operator::new(OpKind::LayerNorm, 1, validate, run)
+}
+.launched_by(cuda::rows::layernorm);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

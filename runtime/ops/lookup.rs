@@ -9,10 +9,23 @@
 //! Entries lie across their panel: of each line of it a row takes one weight.
 
 use super::conv::check_weights;
-use super::gather::{entry, index};
-use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
+use super::gather::{entry, index, outside};
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Panels, Row, check, check_one_input_panels,
+    device_for,
+};
 use crate::device::{Split, divide};
-use crate::pack::{INPUTS, Isa, Layer, LookupParams, Tensor, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, LookupParams, OpKind, Tensor, params};
+
+/// Rows of a constant table that a product shares.
+pub(super) const ROW: Row = Operator {
+    panels: Panels::Narrow,
+    widens: true,
+    elements: |_| Elements::of([Some(Element::Word); INPUTS], Some(Element::Float)),
+    outside: Some(outside),
+    ..Operator::new(OpKind::Lookup, 1, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -71,8 +84,8 @@ pub fn run(mut call: Call<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Slice;
     use super::super::testing::{Case, Random, layer};
-    use super::super::{Slice, outside};
     use super::*;
     use crate::kernels::Kernels;
     use crate::matrix::MatRef;

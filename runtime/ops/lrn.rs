@@ -3,10 +3,26 @@
 //! The sum runs in ascending order over the channels `c - ⌊(size-1)/2⌋` to `c + ⌈(size-1)/2⌉` that
 //! exist. [`Kernels::lrn`](crate::kernels::Kernels::lrn) says how the rest is computed.
 
-use super::{Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for};
+use super::work::elements;
+use super::{
+    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input, check_same_extents,
+    cuda, device_for,
+};
 use crate::device::{Split, divide};
 use crate::kernels::Kernels;
-use crate::pack::{INPUTS, Isa, Layer, LrnParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, LrnParams, OpKind, Tensor, params};
+
+/// Local response normalisation.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Rows; INPUTS],
+    macs: |layer, _, output| {
+        let lrn: LrnParams = params(layer);
+        let window = lrn.size.min(output.cols()) as u64;
+        elements(output).saturating_mul(window.saturating_add(40))
+    },
+    ..Operator::new(OpKind::Lrn, 1, validate, run)
+}
+.launched_by(cuda::rows::lrn);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

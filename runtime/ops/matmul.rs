@@ -9,10 +9,11 @@
 //! multiplied with values while they are in a cache.
 
 use super::conv::{clamp, finish};
-use super::{Call, LayerError, Operand, Problem};
+use super::work::product;
+use super::{Addresses, Call, LayerError, Operand, Operator, Problem, Reads, Row, cuda};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
-use crate::pack::{INPUTS, Isa, Layer, MatMulParams, NONE, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, MatMulParams, NONE, OpKind, Tensor, params};
 
 /// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
 const BLOCK_ROWS: usize = 1024;
@@ -35,6 +36,19 @@ fn by_rows(p: &MatMulParams, left: &Tensor, output: &Tensor) -> bool {
     let batch = u64::from(p.batch_stride[0]) == u64::from(p.m) * u64::from(left.pitch);
     left.dims[..3] == output.dims[..3] && left.cols() == p.k && rows && (p.batch == 1 || batch)
 }
+
+/// Product of two activations.
+pub(super) const ROW: Row = Operator {
+    addresses: Addresses::Strides,
+    scratch: |problem, _| scratch_bytes(problem),
+    reads: [Reads::Rows, Reads::Whole, Reads::Whole],
+    macs: |layer, _, _| {
+        let matmul: MatMulParams = params(layer);
+        product([matmul.batch, matmul.m, matmul.n, matmul.k])
+    },
+    ..Operator::new(OpKind::MatMul, 2, validate, run)
+}
+.launched_by(cuda::matmul::run);
 
 /// Whether a product's record can be run: everything that [`run`] relies on.
 pub fn validate(

@@ -1,14 +1,14 @@
 //! The operators: one file each. They check shapes when a pack is opened, divide the work among
 //! threads, and call kernels.
 //!
-//! An operator has three functions, which the dispatch in this file joins by [`OpKind`]:
+//! Each file has a `ROW`, which says all that there is to know of its operator ([`Operator`]); the
+//! functions in this file look it up by the layer's code. Three things it always says:
 //!
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by
 //!   `open`, on untrusted records; it must reject whatever could make `run` panic or index out of
 //!   bounds.
-//! - `scratch_bytes(problem)`, of those that need any: intermediates for one step. The planner
-//!   calls the same function, so plan and runtime cannot disagree. A step may be given less, down
-//!   to [`least_scratch_bytes`].
+//! - `scratch(problem, want)`: intermediates for one step. The planner calls the same function, so
+//!   plan and runtime cannot disagree. A step may be given less, down to [`least_scratch_bytes`].
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! Weights that are stored in fewer bits, or are to be transformed, are made what the operators
@@ -43,6 +43,7 @@ pub mod layernorm;
 pub mod lookup;
 pub mod lrn;
 pub mod matmul;
+mod operator;
 pub mod order;
 pub mod pool;
 mod problem;
@@ -76,7 +77,60 @@ use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Encoding, INPUTS, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
+pub(crate) use operator::{Addresses, Operator};
+use operator::{Panels, Row};
 use winograd::ChannelBlocks;
+
+/// The operators, in the order of their codes.
+const ROWS: [Row; OpKind::ALL.len()] = [
+    conv::ROW,
+    depthwise::ROW,
+    pool::ROW,
+    unary::ROW,
+    binary::ROW,
+    softmax::ROW,
+    lrn::ROW,
+    copy::ROW,
+    matmul::ROW,
+    reduce::ROW,
+    winograd::ROW,
+    layernorm::ROW,
+    gather::ROW,
+    select::ROW,
+    resample::ROW,
+    recurrent::ROW,
+    grid_sample::ROW,
+    take::ROW,
+    words::ROW,
+    fold::ROW,
+    order::ROW,
+    suppress::ROW,
+    scatter::ROW,
+    lookup::ROW,
+];
+
+static OPERATORS: [Operator; ROWS.len()] = {
+    let mut operators = [ROWS[0].operator; ROWS.len()];
+    let mut at = 0;
+    while at < ROWS.len() {
+        operators[at] = ROWS[at].operator;
+        let kind = operators[at].kind;
+        assert!(kind as usize == at + 1, "a row that is not at its code");
+        assert!(kind as usize == OpKind::ALL[at] as usize, "a kind that is not at its code");
+        at += 1;
+    }
+    operators
+};
+
+/// The operator of a kind.
+fn operator_of(kind: OpKind) -> &'static Operator {
+    &OPERATORS[kind as usize - 1]
+}
+
+/// The operator of a layer, if its code is known.
+pub(crate) fn operator(layer: &Layer) -> Option<&'static Operator> {
+    OPERATORS.get((layer.kind as usize).wrapping_sub(1))
+}
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -187,9 +241,9 @@ pub fn validate(
     buffers: [u64; 2],
     isa: Isa,
 ) -> Result<(), LayerError> {
-    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
     match layer.activation.function() {
-        Some(function) if function.fuses() || kind == OpKind::Unary => {}
+        Some(function) if function.fuses() || operator.functions => {}
         _ => return Err(LayerError::Activation(layer.activation.kind)),
     }
     for (index, input) in inputs.iter().enumerate() {
@@ -198,37 +252,13 @@ pub fn validate(
         }
     }
     check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
-    check_inputs_at_most(layer, kind.inputs())?;
-    let on_gpu = isa != Isa::Cuda || cuda::computes(kind);
+    check_inputs_at_most(layer, operator.inputs)?;
+    let on_gpu = isa != Isa::Cuda || operator.on_gpu.is_some();
     check(on_gpu, "operator on a GPU, which has no kernel for it,", layer.kind.into(), 0)?;
-    check_encoding(layer, kind, isa)?;
-    check_width(layer, kind, isa)?;
-    match kind {
-        OpKind::Pool => pool::validate(layer, inputs, output, isa),
-        OpKind::Unary => unary::validate(layer, inputs, output, isa),
-        OpKind::Binary => binary::validate(layer, inputs, output, isa),
-        OpKind::Softmax => softmax::validate(layer, inputs, output, isa),
-        OpKind::Lrn => lrn::validate(layer, inputs, output, isa),
-        OpKind::Copy => copy::validate(layer, inputs, output, buffers, isa),
-        OpKind::Reduce => reduce::validate(layer, inputs, output, isa),
-        OpKind::Conv => conv::validate(layer, inputs, output, isa),
-        OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
-        OpKind::MatMul => matmul::validate(layer, inputs, output, isa),
-        OpKind::Winograd => winograd::validate(layer, inputs, output, isa),
-        OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
-        OpKind::Gather => gather::validate(layer, inputs, output, isa),
-        OpKind::Lookup => lookup::validate(layer, inputs, output, isa),
-        OpKind::Where => select::validate(layer, inputs, output, isa),
-        OpKind::Words => words::validate(layer, inputs, output, isa),
-        OpKind::Fold => fold::validate(layer, inputs, output, isa),
-        OpKind::Order => order::validate(layer, inputs, output, isa),
-        OpKind::Suppress => suppress::validate(layer, inputs, output, isa),
-        OpKind::Scatter => scatter::validate(layer, inputs, output, isa),
-        OpKind::Take => take::validate(layer, inputs, output, isa),
-        OpKind::Resample => resample::validate(layer, inputs, output, isa),
-        OpKind::Recurrent => recurrent::validate(layer, inputs, output, isa),
-        OpKind::GridSample => grid_sample::validate(layer, inputs, output, isa),
-    }
+    check_encoding(layer, operator, isa)?;
+    check_width(layer, operator, isa)?;
+    (operator.validate)(layer, inputs, output, isa)?;
+    (operator.buffers)(layer, buffers)
 }
 
 /// The record that a layer would have if it were stored as steps of this algorithm make it for
@@ -252,7 +282,7 @@ pub fn channel_blocks(problem: &Problem<'_>) -> Option<ChannelBlocks> {
 
 /// How much scratch a step is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
+pub(crate) enum Want {
     All,
     Least,
 }
@@ -282,34 +312,7 @@ fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
 
 /// Bytes of intermediates of an operator.
 fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
-    let Some(kind) = OpKind::from_code(problem.layer.kind) else { return 0 };
-    match kind {
-        OpKind::Conv => conv::scratch_bytes(problem),
-        OpKind::Depthwise => depthwise::scratch_bytes(problem),
-        OpKind::MatMul => matmul::scratch_bytes(problem),
-        OpKind::Recurrent => recurrent::scratch_bytes(problem),
-        OpKind::Suppress => suppress::scratch_bytes(problem),
-        OpKind::Winograd => winograd::scratch_of(problem, want),
-        // The others need none.
-        OpKind::Pool
-        | OpKind::Unary
-        | OpKind::Binary
-        | OpKind::Softmax
-        | OpKind::Lrn
-        | OpKind::Copy
-        | OpKind::Reduce
-        | OpKind::LayerNorm
-        | OpKind::Gather
-        | OpKind::Lookup
-        | OpKind::Where
-        | OpKind::Words
-        | OpKind::Fold
-        | OpKind::Order
-        | OpKind::Scatter
-        | OpKind::Take
-        | OpKind::Resample
-        | OpKind::GridSample => 0,
-    }
+    operator(problem.layer).map_or(0, |operator| (operator.scratch)(problem, want))
 }
 
 /// The first index that a step would look up in a table, or write to, and that is no entry of it,
@@ -319,12 +322,12 @@ pub fn outside(
     operands: &[Operand<'_>; INPUTS],
     rows: core::ops::Range<usize>,
 ) -> Option<(i32, u32)> {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Gather | OpKind::Lookup) => gather::outside(layer, &operands[0], rows),
-        Some(OpKind::Take) => take::outside(layer, &operands[1], rows),
-        Some(OpKind::Scatter) => scatter::outside(layer, &operands[1]),
-        _ => None,
-    }
+    operator(layer)?.outside?(layer, operands, rows)
+}
+
+/// Whether a layer addresses its operands' whole buffers, by strides: it then takes each as one row.
+pub(crate) fn takes_buffers(layer: &Layer) -> bool {
+    operator(layer).is_some_and(|operator| operator.addresses == Addresses::Buffers)
 }
 
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that
@@ -338,32 +341,8 @@ pub fn run(call: Call<'_>) {
 
 /// Computes a step whose weights are as its operator reads them.
 fn run_operator(call: Call<'_>) {
-    let Some(kind) = OpKind::from_code(call.layer.kind) else { return };
-    match kind {
-        OpKind::Pool => pool::run(call),
-        OpKind::Unary => unary::run(call),
-        OpKind::Binary => binary::run(call),
-        OpKind::Softmax => softmax::run(call),
-        OpKind::Lrn => lrn::run(call),
-        OpKind::Copy => copy::run(call),
-        OpKind::Reduce => reduce::run(call),
-        OpKind::Conv => conv::run(call),
-        OpKind::Depthwise => depthwise::run(call),
-        OpKind::MatMul => matmul::run(call),
-        OpKind::Winograd => winograd::run(call),
-        OpKind::LayerNorm => layernorm::run(call),
-        OpKind::Gather => gather::run(call),
-        OpKind::Lookup => lookup::run(call),
-        OpKind::Where => select::run(call),
-        OpKind::Words => words::run(call),
-        OpKind::Fold => fold::run(call),
-        OpKind::Order => order::run(call),
-        OpKind::Suppress => suppress::run(call),
-        OpKind::Scatter => scatter::run(call),
-        OpKind::Take => take::run(call),
-        OpKind::Resample => resample::run(call),
-        OpKind::Recurrent => recurrent::run(call),
-        OpKind::GridSample => grid_sample::run(call),
+    if let Some(operator) = operator(call.layer) {
+        (operator.run)(call);
     }
 }
 
@@ -374,21 +353,22 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 
 /// Panels of output channels have an encoding, as floats they fit their field; nothing else has
 /// one. GPUs have none of 8 bits.
-fn check_encoding(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
+fn check_encoding(layer: &Layer, operator: &Operator, isa: Isa) -> Result<(), LayerError> {
     let last = if isa == Isa::Cuda { Encoding::Bf16 } else { Encoding::I8 } as u64;
     let known = layer.encoding().is_some() && u64::from(layer.encoding) <= last;
     check(known, "encoding of the weights", layer.encoding.into(), last)?;
     let plain = layer.encoding == Encoding::F32 as u32;
-    let ok = plain || kind.has_panels() && layer.panel_bytes <= u32::MAX / 4;
+    let panels = operator.panels != Panels::Whole;
+    let ok = plain || panels && layer.panel_bytes <= u32::MAX / 4;
     check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
 }
 
 /// Panels hold as many output channels as they have room for, or fewer where the operator can do
 /// with that.
-fn check_width(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
-    let most = match kind {
-        OpKind::Conv | OpKind::Gather | OpKind::Lookup => isa.panel() as u64 - 1,
-        _ => 0,
+fn check_width(layer: &Layer, operator: &Operator, isa: Isa) -> Result<(), LayerError> {
+    let most = match operator.panels {
+        Panels::Narrow => isa.panel() as u64 - 1,
+        Panels::Whole | Panels::Full => 0,
     };
     let width = u64::from(layer.width);
     check(width <= most, "output channels of a panel, where these are fewer,", width, most)
@@ -458,6 +438,8 @@ fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
 mod extremes;
 #[cfg(test)]
 mod odd;
+#[cfg(test)]
+mod old;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

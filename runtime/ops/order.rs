@@ -7,11 +7,28 @@
 
 use super::reduce::check_contiguous;
 use super::work::elements;
-use super::{Call, LayerError, Operand, check, check_no_activation, check_one_input, device_for};
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Row, check, check_no_activation,
+    check_one_input, device_for,
+};
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{INPUTS, Isa, Layer, OrderParams, Tensor, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, OrderParams, Tensor, params};
 use bytemuck::{cast_slice, cast_slice_mut};
+
+/// Places of words in order.
+pub(super) const ROW: Row = Operator {
+    row_unit: |_, _| None,
+    elements: |layer| {
+        let integers = params::<OrderParams>(layer).integers == 1;
+        let read = if integers { Element::Word } else { Element::Float };
+        Elements::of([Some(read); INPUTS], Some(Element::Word))
+    },
+    // Each place goes down a heap at most.
+    macs: |_, inputs, _| elements(&inputs[0]).saturating_mul(32),
+    ..Operator::new(OpKind::Order, 1, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

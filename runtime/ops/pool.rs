@@ -7,11 +7,31 @@
 //! The average is the sum divided by the number of positions that count; 0 where none does. Sums of
 //! more than 256 taps are made in blocks (`kernels::portable::sums`).
 
-use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
+use super::reads::seen;
+use super::work::{elements, product};
+use super::{
+    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input, cuda, device_for,
+    split,
+};
 use crate::device::divide;
 use crate::kernels::table::{self, Pooling, Positions};
-use crate::pack::{INPUTS, Isa, Layer, PoolParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, OpKind, PoolParams, Tensor, params};
 use core::ops::Range;
+
+/// Pooling.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Window, Reads::Rows, Reads::Whole],
+    window: |layer, tensors, made| {
+        let p: PoolParams = params(layer);
+        seen([p.kernel, p.stride, p.dilation, p.pad], tensors, made)
+    },
+    macs: |layer, _, output| {
+        let pool: PoolParams = params(layer);
+        elements(output).saturating_mul(product(pool.kernel))
+    },
+    ..Operator::new(OpKind::Pool, 1, validate, run)
+}
+.launched_by(cuda::pool::pool);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -17,8 +17,8 @@
 //!   of the direct convolution's windows. That is so for layers that are stored for the direct one,
 //!   too.
 
-use super::{Slice, resample, winograd};
-use crate::pack::{ConvParams, INPUTS, Layer, OpKind, PoolParams, Tensor, WinogradParams, params};
+use super::{Slice, operator};
+use crate::pack::{INPUTS, Layer, OpKind, Tensor};
 use core::ops::Range;
 
 /// How an operator finds the pixels of an input.
@@ -34,25 +34,7 @@ pub enum Reads {
 
 /// How an operator reads its inputs.
 pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
-    match kind {
-        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool | OpKind::Resample => {
-            [Reads::Window, Reads::Rows, Reads::Whole]
-        }
-        OpKind::Unary
-        | OpKind::Binary
-        | OpKind::Where
-        | OpKind::Words
-        | OpKind::Softmax
-        | OpKind::Lrn
-        | OpKind::LayerNorm => [Reads::Rows; INPUTS],
-        OpKind::MatMul => [Reads::Rows, Reads::Whole, Reads::Whole],
-        OpKind::GridSample | OpKind::Take => [Reads::Whole, Reads::Rows, Reads::Whole],
-        OpKind::Scatter => [Reads::Rows, Reads::Whole, Reads::Whole],
-        OpKind::Copy | OpKind::Reduce | OpKind::Fold | OpKind::Gather | OpKind::Recurrent => {
-            [Reads::Whole; INPUTS]
-        }
-        OpKind::Lookup | OpKind::Order | OpKind::Suppress => [Reads::Whole; INPUTS],
-    }
+    super::operator_of(kind).reads
 }
 
 /// The rows of each input that a (valid) slice of a (valid) layer reads on a processor, at most;
@@ -65,42 +47,27 @@ pub fn rows_read(
     slice: &Slice,
 ) -> [Range<u64>; INPUTS] {
     let made = slice.made();
-    let kind = OpKind::from_code(layer.kind);
+    let operator = operator(layer);
     core::array::from_fn(|slot| {
         let input = &inputs[slot];
         let beside = || input.dims[..3] == output.dims[..3];
-        match kind.map(|kind| reads(kind)[slot]) {
+        match operator.map(|operator| (operator.reads[slot], operator.window)) {
             _ if made.is_empty() => 0..0,
-            Some(Reads::Window) if kind == Some(OpKind::Resample) => {
-                resample::rows_read(layer, input, output, &made)
-            }
-            Some(Reads::Window) => seen(layer, input, output, &made),
-            Some(Reads::Rows) if beside() => made.clone(),
+            Some((Reads::Window, window)) => window(layer, [input, output], &made),
+            Some((Reads::Rows, _)) if beside() => made.clone(),
             _ => 0..input.rows(),
         }
     })
 }
 
-/// The rows of the lines that the windows of some rows pass over, in all their images.
-fn seen(layer: &Layer, input: &Tensor, output: &Tensor, made: &Range<u64>) -> Range<u64> {
-    let (kernel, stride, dilation, pad) = match OpKind::from_code(layer.kind) {
-        Some(OpKind::Pool) => {
-            let p: PoolParams = params(layer);
-            (p.kernel, p.stride, p.dilation, p.pad)
-        }
-        kind => {
-            let p: ConvParams = match kind {
-                Some(OpKind::Winograd) => {
-                    let WinogradParams { pad, groups, .. } = params(layer);
-                    winograd::direct(pad, groups)
-                }
-                _ => params(layer),
-            };
-            (p.kernel, p.stride, p.dilation, p.pad)
-        }
-    };
-    let [kernel, stride, dilation, pad] =
-        [kernel, stride, dilation, pad].map(|[down, _]| u64::from(down));
+/// The rows of the lines that some windows pass over, in all their images: of kernel, stride,
+/// dilation and padding, down and across.
+pub(super) fn seen(
+    windows: [[u32; 2]; 4],
+    [input, output]: [&Tensor; 2],
+    made: &Range<u64>,
+) -> Range<u64> {
+    let [kernel, stride, dilation, pad] = windows.map(|[down, _]| u64::from(down));
     let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
     let [_, height, width, _] = input.dims.map(u64::from);
     let [_, lines, pixels, _] = output.dims.map(|extent| u64::from(extent.max(1)));

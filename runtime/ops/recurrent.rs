@@ -6,18 +6,31 @@
 //! convolution, divided among threads by panels of gates; the functions of the gates follow on one
 //! thread, over the hidden units of all sequences.
 
-use super::{Call, LayerError, Operand, Problem, check, device_for};
+use super::work::elements;
+use super::{Call, LayerError, Operand, Operator, Problem, Row, check, device_for};
 use crate::device::{Device, Split, divide};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{
-    Activation, ActivationKind, INPUTS, Isa, Layer, NONE, RecurrentParams, Tensor, params,
+    Activation, ActivationKind, INPUTS, Isa, Layer, NONE, OpKind, RecurrentParams, Tensor, params,
 };
 use core::ops::Range;
 
 /// No bounds.
 const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
+
+/// Recurrent networks.
+pub(super) const ROW: Row = Operator {
+    scratch: |problem, _| scratch_bytes(problem),
+    row_unit: |_, _| None,
+    macs: |layer, inputs, _| {
+        let recurrent: RecurrentParams = params(layer);
+        elements(&inputs[0]).saturating_mul(u64::from(recurrent.hidden).saturating_add(20))
+    },
+    ..Operator::new(OpKind::Recurrent, 2, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -7,13 +7,23 @@
 //! not is [`fold`]'s.
 
 use super::work::elements;
-use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
+use super::{
+    Call, LayerError, Operand, Operator, Row, check, check_one_input, cuda, device_for, split,
+};
 use crate::device::divide;
 use crate::kernels::Kernels;
 use crate::kernels::table::fold::{self, Fold};
 use crate::kernels::table::{Pooling, Positions, Taps};
 use crate::matrix::{MatMut, MatRef};
-use crate::pack::{INPUTS, Isa, Layer, ReduceOp, ReduceParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, OpKind, ReduceOp, ReduceParams, Tensor, params};
+
+/// Reduction of floats.
+pub(super) const ROW: Row = Operator {
+    row_unit: |_, _| None,
+    macs: |_, inputs, _| elements(&inputs[0]),
+    ..Operator::new(OpKind::Reduce, 1, validate, run)
+}
+.launched_by(cuda::pool::reduce);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

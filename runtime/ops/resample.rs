@@ -6,11 +6,27 @@
 //! the sum of its products, from the first tap to the last; a product is rounded before it is
 //! added. Vectors run over channels, and over the pixels of a line where lines are summed.
 
-use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for, split};
+use super::work::elements;
+use super::{
+    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input_panels, device_for,
+    split,
+};
 use crate::device::divide;
 use crate::matrix::{MatMut, MatRef};
-use crate::pack::{INPUTS, Isa, Layer, ResampleParams, Tensor, params};
+use crate::pack::{INPUTS, Isa, Layer, OpKind, ResampleParams, Tensor, params};
 use core::ops::Range;
+
+/// Weighted sums of adjacent lines or pixels.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Window, Reads::Rows, Reads::Whole],
+    window: rows_read,
+    macs: |layer, _, output| {
+        let resample: ResampleParams = params(layer);
+        elements(output).saturating_mul(resample.taps.into())
+    },
+    ..Operator::new(OpKind::Resample, 1, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -41,12 +57,7 @@ pub fn validate(
 }
 
 /// The rows of the lines that some rows are made from, in all their images.
-pub(super) fn rows_read(
-    layer: &Layer,
-    input: &Tensor,
-    output: &Tensor,
-    made: &Range<u64>,
-) -> Range<u64> {
+fn rows_read(layer: &Layer, [input, output]: [&Tensor; 2], made: &Range<u64>) -> Range<u64> {
     let params: ResampleParams = params(layer);
     let [_, height, width, _] = input.dims.map(u64::from);
     let [_, lines, pixels, _] = output.dims.map(|extent| u64::from(extent.max(1)));

@@ -8,9 +8,28 @@
 //! [`OpKind::Scatter`]: crate::pack::OpKind::Scatter
 
 use super::gather::{entry, index};
-use super::{Call, LayerError, Operand, check, check_inputs, check_no_activation, device_for};
+use super::work::elements;
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Reads, Row, check, check_inputs,
+    check_no_activation, device_for,
+};
 use crate::device::{Split, divide};
-use crate::pack::{INPUTS, Isa, Layer, ScatterOp, ScatterParams, Tensor, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, ScatterOp, ScatterParams, Tensor, params};
+use core::ops::Range;
+
+/// Rows of a tensor, some of them replaced.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Rows, Reads::Whole, Reads::Whole],
+    elements: |layer| {
+        let op = ScatterOp::from_code(params::<ScatterParams>(layer).op);
+        let rows = if op == Some(ScatterOp::Replace) { None } else { Some(Element::Float) };
+        Elements::of([rows, Some(Element::Word), rows], rows)
+    },
+    macs: |_, inputs, _| elements(&inputs[1]).saturating_add(elements(&inputs[2])),
+    outside: Some(outside),
+    ..Operator::new(OpKind::Scatter, 3, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -49,8 +68,12 @@ pub fn validate(
 }
 
 /// The first index that is no row's, and the number of rows.
-pub fn outside(layer: &Layer, indices: &Operand<'_>) -> Option<(i32, u32)> {
-    let Operand::Mat(indices) = indices else { return None };
+fn outside(
+    layer: &Layer,
+    operands: &[Operand<'_>; INPUTS],
+    _rows: Range<usize>,
+) -> Option<(i32, u32)> {
+    let Operand::Mat(indices) = &operands[1] else { return None };
     let ScatterParams { entries, .. } = params(layer);
     let mut found = (0..indices.rows()).map(|row| index(indices, row));
     found.find(|&index| entry(index, entries).is_none()).map(|index| (index, entries))
@@ -144,7 +167,8 @@ mod tests {
         case.data[1][place] = f32::from_bits(-6i32 as u32);
         let data = &case.data[1][tensor.offset as usize..];
         let indices = crate::matrix::MatRef::new(data, 4, 1, tensor.pitch as usize).unwrap();
-        assert_eq!(outside(&case.layer, &Operand::Mat(indices)), Some((-6, 5)));
+        let operands = [Operand::Absent, Operand::Mat(indices), Operand::Absent];
+        assert_eq!(outside(&case.layer, &operands, 0..5), Some((-6, 5)));
         case.run_everywhere();
     }
 

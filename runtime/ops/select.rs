@@ -3,8 +3,19 @@
 //! [`OpKind::Where`]: crate::pack::OpKind::Where
 
 use super::broadcast::{by_rectangles, check_operands, sides};
-use super::{Call, LayerError, check, check_no_activation, lanes};
-use crate::pack::{INPUTS, Isa, Layer, Tensor, WhereParams, params};
+use super::work::elements;
+use super::{Call, Elements, LayerError, Operator, Reads, Row, check, check_no_activation, lanes};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, WhereParams, params};
+
+/// Each element from one of two tensors.
+pub(super) const ROW: Row = Operator {
+    in_place: [true; INPUTS],
+    reads: [Reads::Rows; INPUTS],
+    elements: |_| Elements::of([Some(Element::Word), None, None], None),
+    macs: |_, _, output| elements(output),
+    ..Operator::new(OpKind::Where, 3, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -1,27 +1,25 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
 use super::conv::chains;
-use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
-use crate::pack::{INPUTS, Isa, Layer, Method, OpKind, Tensor};
+use super::{
+    Addresses, LayerError, Operator, Panels, Problem, Reads, Slice, check, cuda, expand, operator,
+    winograd,
+};
+use crate::pack::{INPUTS, Isa, Layer, Method, Tensor};
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of
 /// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
 pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
-    match OpKind::from_code(layer.kind)? {
-        OpKind::Reduce | OpKind::Fold | OpKind::Recurrent => None,
-        OpKind::Order | OpKind::Suppress => None,
-        OpKind::Copy => copy::row_unit(layer, output),
-        _ => Some(1),
-    }
+    (operator(layer)?.row_unit)(layer, output)
 }
 
 /// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or
 /// rows are copied.
 pub fn slides(layer: &Layer, output: &Tensor) -> bool {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Copy) => row_unit(layer, output).is_some(),
-        kind => kind.is_some_and(|kind| reads(kind)[0] != Reads::Whole),
-    }
+    operator(layer).is_some_and(|operator| match operator.addresses {
+        Addresses::Buffers => (operator.row_unit)(layer, output).is_some(),
+        _ => operator.reads[0] != Reads::Whole,
+    })
 }
 
 /// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose
@@ -34,14 +32,14 @@ pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
         winograd::validate(&plain, inputs, output, isa)?;
         return validate_slice(&problem.with(&plain).of(slice.by_own()));
     }
-    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
     if isa == Isa::Cuda {
         cuda::validate_slice(&slice, output)?;
     }
-    validate_rows(layer, kind, output, &slice)?;
+    validate_rows(layer, operator, output, &slice)?;
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
-    if !kind.has_panels() {
+    if operator.panels == Panels::Whole {
         let (count, panels) = (slice.count as u64, layer.panels as u64);
         check(count == panels, "number of the step's panels", count, panels)?;
     }
@@ -66,7 +64,7 @@ fn validate_algorithm(problem: &Problem<'_>) -> Result<(), LayerError> {
 /// Refuses rows that are not the layer's, or that its steps cannot make by themselves.
 fn validate_rows(
     layer: &Layer,
-    kind: OpKind,
+    operator: &Operator,
     output: &Tensor,
     slice: &Slice,
 ) -> Result<(), LayerError> {
@@ -75,7 +73,7 @@ fn validate_rows(
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
     if u64::from(slice.rows) < output.rows() {
         let rows = slice.rows as u64;
-        let unit = row_unit(layer, output);
+        let unit = (operator.row_unit)(layer, output);
         let unit =
             unit.ok_or(LayerError::Field("number of the step's rows", rows, output.rows()))?;
         for row in [slice.row.into(), end] {
@@ -83,8 +81,8 @@ fn validate_rows(
             check(beyond == 0, "end of the step's rows beyond whole blocks", beyond, 0)?;
         }
     }
-    if kind == OpKind::Winograd {
-        let tiles = winograd::slice_lines(layer);
+    if let Some(unit) = operator.line_unit {
+        let tiles = unit(layer);
         for row in [slice.row.into(), end] {
             let line = whole_lines(row, output)? % u64::from(output.dims[1]);
             let what = "first line of the step, or behind its last, which begins tiles,";
@@ -109,8 +107,8 @@ pub fn validate_rings(problem: &Problem<'_>, rings: [u32; INPUTS + 1]) -> Result
     if rings == [0; INPUTS + 1] {
         return Ok(());
     }
-    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
-    let reads = reads(kind);
+    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
+    let reads = operator.reads;
     let whole = (0..INPUTS).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
     check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
     let read = inputs.iter().zip(reads).map(|(input, reads)| (input, reads == Reads::Rows));

@@ -8,11 +8,29 @@
 use super::order::{Heap, rank};
 use super::reduce::check_contiguous;
 use super::work::elements;
-use super::{Call, LayerError, Operand, Problem, check, check_inputs, check_no_activation};
+use super::{
+    Call, Elements, LayerError, Operand, Operator, Problem, Row, check, check_inputs,
+    check_no_activation,
+};
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{INPUTS, Isa, Layer, SuppressParams, Tensor, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, SuppressParams, Tensor, params};
 use bytemuck::cast_slice_mut;
+
+/// Non-maximum suppression.
+pub(super) const ROW: Row = Operator {
+    scratch: |problem, _| scratch_bytes(problem),
+    row_unit: |_, _| None,
+    elements: |_| Elements::of([Some(Element::Float); INPUTS], Some(Element::Word)),
+    // Each box is compared with all that remain.
+    macs: |layer, inputs, _| {
+        let suppress: SuppressParams = params(layer);
+        let each = 32 + 16 * u64::from(suppress.count);
+        elements(&inputs[1]).saturating_mul(each)
+    },
+    ..Operator::new(OpKind::Suppress, 2, validate, run)
+}
+.without_gpu();
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -6,10 +6,27 @@
 //! step runs ([`outside`]); the operator itself makes such rows NaN.
 
 use super::gather::{entry, index};
-use super::{Call, LayerError, Operand, check, device_for};
+use super::{Call, Elements, LayerError, Operand, Operator, Reads, Row, check, device_for};
 use crate::device::{Split, divide};
-use crate::pack::{INPUTS, Isa, Layer, NONE, TakeParams, Tensor, params};
+use crate::pack::{
+    Activation, Element, INPUTS, Isa, Layer, NONE, OpKind, TakeParams, Tensor, params,
+};
 use core::ops::Range;
+
+/// Rows of a tensor.
+pub(super) const ROW: Row = Operator {
+    reads: [Reads::Whole, Reads::Rows, Reads::Whole],
+    elements: |layer| {
+        // A function is of floats.
+        let plain = layer.activation.kind == Activation::NONE.kind;
+        let rows = if plain { None } else { Some(Element::Float) };
+        Elements::of([rows, Some(Element::Word), None], rows)
+    },
+    outside: Some(outside),
+    ..Operator::new(OpKind::Take, 2, validate, run)
+}
+// `validate` refuses it there.
+.launched_by(|_, _| Ok(()));
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -43,8 +60,12 @@ pub fn validate(
 }
 
 /// The first index that a step would look up and that is no row's, and the number of rows.
-pub fn outside(layer: &Layer, indices: &Operand<'_>, rows: Range<usize>) -> Option<(i32, u32)> {
-    let Operand::Mat(indices) = indices else { return None };
+fn outside(
+    layer: &Layer,
+    operands: &[Operand<'_>; INPUTS],
+    rows: Range<usize>,
+) -> Option<(i32, u32)> {
+    let Operand::Mat(indices) = &operands[1] else { return None };
     let TakeParams { entries } = params(layer);
     let found = rows.map(|row| index(indices, row)).find(|&index| entry(index, entries).is_none());
     found.map(|index| (index, entries))
@@ -136,7 +157,9 @@ mod tests {
         case.data[1][tensor.offset as usize + 2 * tensor.pitch as usize] = f32::from_bits(5);
         let data = &case.data[1][tensor.offset as usize..];
         let indices = MatRef::new(data, 4, 1, tensor.pitch as usize).unwrap();
-        let found = |rows| outside(&case.layer, &Operand::Mat(indices), rows);
+        let found = |rows| {
+            outside(&case.layer, &[Operand::Absent, Operand::Mat(indices), Operand::Absent], rows)
+        };
         assert_eq!([found(0..2), found(0..4)], [None, Some((5, 5))]);
         let made = case.run_everywhere();
         assert!(made[6..9].iter().all(|x| x.is_nan()) && !made[..6].iter().any(|x| x.is_nan()));

@@ -1,14 +1,23 @@
 //! Elementwise functions of one tensor.
 
 use super::{
-    Call, LayerError, Operand, check, check_one_input_or_in_place, check_same_extents, device_for,
-    split,
+    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input_or_in_place,
+    check_same_extents, cuda, device_for, split,
 };
 use crate::device::divide;
-use crate::pack::{ActivationKind, INPUTS, Isa, Layer, Tensor};
+use crate::pack::{ActivationKind, INPUTS, Isa, Layer, OpKind, Tensor};
 
 /// The code of the first function that GPUs do not compute.
 const FIRST_WIDE: u64 = ActivationKind::Sin as u64;
+
+/// Elementwise functions.
+pub(super) const ROW: Row = Operator {
+    functions: true,
+    in_place: [true, false, false],
+    reads: [Reads::Rows; INPUTS],
+    ..Operator::new(OpKind::Unary, 1, validate, run)
+}
+.launched_by(cuda::elementwise::unary);
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -43,15 +43,51 @@ pub use part::run;
 pub use weights::transform_weights;
 
 use super::conv::{check_weights, geometry};
-use super::{LayerError, Problem, Want};
+use super::reads::seen;
+use super::{LayerError, Operator, Panels, Problem, Reads, Row, Want, cuda};
 use crate::kernels::table::TILES;
-use crate::pack::{ConvParams, INPUTS, Isa, Layer, Tensor, WinogradParams, params, params_words};
+use crate::pack::{
+    ConvParams, INPUTS, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
+};
 use division::Division;
 
 /// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
 pub(super) fn direct(pad: [u32; 2], groups: u32) -> ConvParams {
     let ones = [1; 2];
     ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups, chains: 0 }
+}
+
+/// Convolution by Winograd's algorithm.
+pub(super) const ROW: Row = Operator {
+    panels: Panels::Full,
+    in_place: [false, true, false],
+    scratch: scratch_of,
+    reads: [Reads::Window, Reads::Rows, Reads::Whole],
+    window: |layer, tensors, made| {
+        let WinogradParams { pad, groups, .. } = params(layer);
+        let p = direct(pad, groups);
+        seen([p.kernel, p.stride, p.dilation, p.pad], tensors, made)
+    },
+    line_unit: Some(slice_lines),
+    macs,
+    terms: |layer, input| {
+        let p: WinogradParams = params(layer);
+        let side = u64::from(p.tile) + 2;
+        let channels = u64::from(input.cols() / p.groups.max(1));
+        side.saturating_mul(side).saturating_mul(channels)
+    },
+    ..Operator::new(OpKind::Winograd, 2, validate, run)
+}
+.launched_with(cuda::winograd::run, cuda::winograd::scratch_bytes);
+
+/// Products of a processor, and about sixteen operations for each frequency of an input and an
+/// output.
+fn macs(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> u64 {
+    let (from, to) = (inputs[0].cols() as u64, output.cols() as u64);
+    let groups = u64::from(params::<WinogradParams>(layer).groups.max(1));
+    let pairs = (from / groups).saturating_mul(to);
+    let each = pairs.saturating_add(16u64.saturating_mul(from + to));
+    frequencies(layer, output).saturating_mul(each)
 }
 
 /// Whether a layer's record can be run: everything that [`run`] relies on.

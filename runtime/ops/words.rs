@@ -3,10 +3,47 @@
 //! [`OpKind::Words`]: crate::pack::OpKind::Words
 
 use super::broadcast::{by_rectangles, check_operands, sides};
-use super::{Call, LayerError, check, check_inputs_at_most, check_no_activation, lanes};
+use super::work::elements;
+use super::{
+    Call, Elements, LayerError, Operator, Reads, Row, check, check_inputs_at_most,
+    check_no_activation, lanes,
+};
 use crate::kernels::table::Beside;
 use crate::matrix::MatMut;
-use crate::pack::{INPUTS, Isa, Layer, Tensor, WordOp, WordsParams, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, WordOp, WordsParams, params};
+
+/// Integers, truth values and conversions.
+pub(super) const ROW: Row = Operator {
+    in_place: [true; INPUTS],
+    reads: [Reads::Rows; INPUTS],
+    elements: |layer| {
+        let (read, made) = of_operation(params::<WordsParams>(layer).op);
+        Elements::of([Some(read); INPUTS], Some(made))
+    },
+    macs: |_, _, output| elements(output),
+    ..Operator::new(OpKind::Words, 2, validate, run)
+}
+.without_gpu();
+
+/// What an operation on words reads and makes.
+fn of_operation(code: u32) -> (Element, Element) {
+    use Element::{Float, Word};
+    match WordOp::from_code(code) {
+        Some(
+            WordOp::EqualFloats
+            | WordOp::LessFloats
+            | WordOp::LessOrEqualFloats
+            | WordOp::Cut
+            | WordOp::IsNotZeroFloat
+            | WordOp::IsNan
+            | WordOp::IsInfinite
+            | WordOp::IsPositiveInfinity
+            | WordOp::IsNegativeInfinity,
+        ) => (Float, Word),
+        Some(WordOp::Float) => (Word, Float),
+        _ => (Word, Word),
+    }
+}
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -1,12 +1,8 @@
 //! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against
 //! time. Of Winograd: what a processor multiplies; a GPU multiplies whole tiles.
 
-use super::{Slice, winograd};
-use crate::pack::{
-    ActivationKind, ConvParams, GridSampleParams, INPUTS, Layer, LrnParams, MatMulParams, NONE,
-    OpKind, PoolParams, RecurrentParams, ResampleParams, SuppressParams, Tensor, WinogradParams,
-    params,
-};
+use super::{Slice, operator};
+use crate::pack::{ActivationKind, INPUTS, Layer, NONE, Tensor};
 
 /// What one layer does, whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,89 +18,23 @@ pub(super) fn elements(tensor: &Tensor) -> u64 {
     product(tensor.dims)
 }
 
-fn product<const N: usize>(factors: [u32; N]) -> u64 {
+/// A product; the largest number where that overflows.
+pub(super) fn product<const N: usize>(factors: [u32; N]) -> u64 {
     factors.iter().fold(1, |product, factor| product.saturating_mul((*factor).into()))
 }
 
 /// The work of a layer; none for an unknown operator.
 pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
-    let Some(kind) = OpKind::from_code(layer.kind) else { return Work::default() };
+    let Some(operator) = operator(layer) else { return Work::default() };
     let made = elements(output);
     let read =
         (0..INPUTS).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
     let touched = read.fold(made, u64::saturating_add);
-    let macs = macs(kind, layer, inputs, output);
+    let macs = (operator.macs)(layer, inputs, output);
     let activation = layer.activation.function().map_or(0, of_function);
     Work {
         macs: macs.saturating_add(made.saturating_mul(activation)),
         bytes: touched.saturating_mul(4),
-    }
-}
-
-/// Multiply-adds of a layer, without its activation.
-fn macs(kind: OpKind, layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> u64 {
-    let made = elements(output);
-    match kind {
-        OpKind::Conv | OpKind::Depthwise => {
-            let conv: ConvParams = params(layer);
-            let channels = (inputs[0].cols() / conv.groups.max(1)) as u64;
-            made.saturating_mul(product(conv.kernel)).saturating_mul(channels)
-        }
-        OpKind::Winograd => {
-            // Products, and about sixteen operations for each frequency of an input and an output.
-            let (from, to) = (inputs[0].cols() as u64, output.cols() as u64);
-            let groups = u64::from(params::<WinogradParams>(layer).groups.max(1));
-            let pairs = (from / groups).saturating_mul(to);
-            let each = pairs.saturating_add(16u64.saturating_mul(from + to));
-            winograd::frequencies(layer, output).saturating_mul(each)
-        }
-        OpKind::Pool => {
-            let pool: PoolParams = params(layer);
-            made.saturating_mul(product(pool.kernel))
-        }
-        OpKind::MatMul => {
-            let matmul: MatMulParams = params(layer);
-            product([matmul.batch, matmul.m, matmul.n, matmul.k])
-        }
-        // An exponential is about twelve operations.
-        OpKind::Softmax => made.saturating_mul(16),
-        OpKind::Lrn => {
-            let lrn: LrnParams = params(layer);
-            let window = lrn.size.min(output.cols()) as u64;
-            made.saturating_mul(window.saturating_add(40))
-        }
-        OpKind::Resample => {
-            let resample: ResampleParams = params(layer);
-            made.saturating_mul(resample.taps.into())
-        }
-        // Weights of taps are computed for each pixel.
-        OpKind::GridSample => {
-            let sample: GridSampleParams = params(layer);
-            let taps = [1, 8, 16][sample.mode.min(2) as usize];
-            made.saturating_mul(taps).saturating_add(product([
-                output.dims[0],
-                output.dims[1],
-                output.dims[2],
-                64,
-            ]))
-        }
-        OpKind::Recurrent => {
-            let recurrent: RecurrentParams = params(layer);
-            elements(&inputs[0]).saturating_mul(u64::from(recurrent.hidden).saturating_add(20))
-        }
-        OpKind::Reduce | OpKind::Fold => elements(&inputs[0]),
-        // Each place goes down a heap at most.
-        OpKind::Order => elements(&inputs[0]).saturating_mul(32),
-        // Each box is compared with all that remain.
-        OpKind::Suppress => {
-            let suppress: SuppressParams = params(layer);
-            let each = 32 + 16 * u64::from(suppress.count);
-            elements(&inputs[1]).saturating_mul(each)
-        }
-        OpKind::Scatter => elements(&inputs[1]).saturating_add(elements(&inputs[2])),
-        OpKind::Binary | OpKind::Where | OpKind::Words => made,
-        OpKind::LayerNorm => made.saturating_mul(8),
-        OpKind::Unary | OpKind::Copy | OpKind::Gather | OpKind::Lookup | OpKind::Take => 0,
     }
 }
 
@@ -149,7 +79,7 @@ pub fn step_work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor, slic
 mod tests {
     use super::super::testing::layer;
     use super::*;
-    use crate::pack::{Activation, params_words};
+    use crate::pack::{Activation, ConvParams, MatMulParams, OpKind, WinogradParams, params_words};
 
     fn tensor(dims: [u32; 4]) -> Tensor {
         Tensor { dims, ..Default::default() }
@@ -201,8 +131,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=24 {
-            let kind = OpKind::from_code(code).unwrap();
+        for kind in OpKind::ALL {
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1, NONE];
             assert_eq!(work(&layer, &[huge; INPUTS], &huge).bytes, u64::MAX);

@@ -81,26 +81,7 @@ impl OpKind {
 
     /// The operator of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u32 == code)
-    }
-
-    /// The most input tensors that it has.
-    pub fn inputs(self) -> usize {
-        use OpKind::*;
-        match self {
-            Where | Scatter => 3,
-            Words | Binary | MatMul | Conv | Depthwise | Winograd | Recurrent | GridSample
-            | Take | Suppress => 2,
-            Pool | Unary | Softmax | Lrn | Copy | Reduce | LayerNorm | Gather | Lookup
-            | Resample | Fold | Order => 1,
-        }
-    }
-
-    /// Whether the weights are panels of output channels (of Lookup, of entries), of which a step may
-    /// take some.
-    pub fn has_panels(self) -> bool {
-        use OpKind::*;
-        matches!(self, Conv | Depthwise | Winograd | Gather | Lookup)
+        Self::ALL.get((code as usize).wrapping_sub(1)).copied()
     }
 }
 

@@ -267,7 +267,7 @@ impl<'a> Proven<'a> {
     ) -> bool {
         let input = &inputs[slot];
         let rings = [input, output].into_iter().any(|tensor| self.lines(tensor) > 0);
-        if rings || self.isa == Isa::Cuda || layer.kind == OpKind::Copy as u32 {
+        if rings || self.isa == Isa::Cuda || ops::takes_buffers(layer) {
             return false;
         }
         let bytes = |tensor: &Tensor, rows: &Range<usize>| {
@@ -288,9 +288,9 @@ impl<'a> Proven<'a> {
 
     /// The rows of its inputs and of its output that a step is lent on a processor, as their
     /// matrices count them: those that it touches, and all that memory holds of rings.
-    /// [`OpKind::Copy`] has whole buffers, each a row.
+    /// Copies have whole buffers, each a row.
     pub(crate) fn lent(&self, layer: &Layer, slice: &Slice) -> [Range<usize>; INPUTS + 1] {
-        if layer.kind == OpKind::Copy as u32 {
+        if ops::takes_buffers(layer) {
             return core::array::from_fn(|_| 0..1);
         }
         let inputs = self.skeleton.layer_inputs(layer);

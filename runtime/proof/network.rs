@@ -3,8 +3,8 @@
 //! type and size that its port says.
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
-use crate::ops::{self, LayerError};
-use crate::pack::{Flaw, MAX_PORTS, NONE, OpKind, PortType, Skeleton, Tensor};
+use crate::ops::{self, Addresses, LayerError, Operator};
+use crate::pack::{Flaw, MAX_PORTS, NONE, PortType, Skeleton, Tensor};
 
 impl ProvenSkeleton<'_> {
     /// Buffers are no larger than what this processor addresses, so that places in them are numbers
@@ -38,8 +38,8 @@ impl ProvenSkeleton<'_> {
     pub(super) fn layers(&self, weights_bytes: u64) -> Result<(), Flaw> {
         let Skeleton { buffers, tensors, layers, .. } = self.skeleton;
         for (i, layer) in layers.iter().enumerate() {
-            let kind = OpKind::from_code(layer.kind)
-                .ok_or_else(|| layer_flaw(LayerError::Kind(layer.kind), i))?;
+            let operator =
+                ops::operator(&layer).ok_or_else(|| layer_flaw(LayerError::Kind(layer.kind), i))?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
                 check(ok, "layer: no such input tensor", i, input.into(), tensors.len() as u64)?;
@@ -67,7 +67,7 @@ impl ProvenSkeleton<'_> {
             let output = tensors[layer.output as usize];
             for (slot, &id) in layer.inputs.iter().enumerate() {
                 if id != NONE {
-                    let ok = compatible(kind, slot, &inputs[slot], &output);
+                    let ok = compatible(operator, slot, &inputs[slot], &output);
                     let what = "layer: its output overlaps its input";
                     check(ok, what, i, layer.output.into(), id.into())?;
                 }
@@ -116,19 +116,13 @@ impl ProvenSkeleton<'_> {
     }
 }
 
-/// Whether a layer of this kind may have `output` where its input of this slot lies.
-fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> bool {
+/// Whether a layer of this operator may have `output` where its input of this slot lies.
+fn compatible(operator: &Operator, slot: usize, input: &Tensor, output: &Tensor) -> bool {
     if input.buffer != output.buffer {
         return true;
     }
-    let in_place = match kind {
-        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
-        OpKind::Binary | OpKind::Where | OpKind::Words => true,
-        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
-        _ => false,
-    };
-    (in_place && input == output)
-        || (!matches!(kind, OpKind::Copy | OpKind::MatMul) && interleaved(input, output))
+    (operator.in_place[slot] && input == output)
+        || (operator.addresses == Addresses::Rows && interleaved(input, output))
 }
 
 /// Two tensors of one buffer that share no float: apart, or different channels of the same rows.

@@ -12,37 +12,54 @@
 //! ([`ConvParams::chains`](crate::pack::ConvParams)), which is a property of the layer and not of
 //! the way it is run: slices, tiles and the number of multiprocessors never change a bit.
 //!
-//! An operator has two functions:
+//! An operator that a GPU computes names one or two functions in its row:
 //!
-//! - `scratch_bytes(layer, inputs, output, slice)`: intermediates for one step. The planner calls
+//! - one that launches a step. The queue may return an error; nothing else can go wrong after
+//!   [`super::validate`] and [`super::validate_slice`].
+//! - `scratch_bytes(layer, inputs, output, slice)`, if a step has intermediates. The planner calls
 //!   the same function.
-//! - `run(call, queue)`: launches one step. The queue may return an error; nothing else can go
-//!   wrong after [`super::validate`] and [`super::validate_slice`].
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: a pack
 //! is refused for the one, [`validate_slice`] refuses the other.
 
 pub mod conv;
-mod copy;
-mod depthwise;
-mod elementwise;
-mod gather;
+pub(super) mod copy;
+pub(super) mod depthwise;
+pub(super) mod elementwise;
+pub(super) mod gather;
 mod gemm;
 mod launch;
-mod matmul;
-mod pool;
-mod rows;
-mod winograd;
+pub(super) mod matmul;
+pub(super) mod pool;
+pub(super) mod rows;
+pub(super) mod winograd;
 
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
 pub(crate) mod testing;
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
 mod tests;
 
-use super::{LayerError, Slice};
+use super::{LayerError, ROWS, Slice, operator};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
-use crate::pack::{INPUTS, Layer, OpKind, Tensor};
+use crate::pack::{INPUTS, Layer, Tensor};
+
+/// Launches one step.
+pub(super) type Launch = fn(&Call<'_>, &mut dyn Queue) -> Result<(), DeviceError>;
+
+/// Bytes of intermediates for one step.
+pub(super) type LaunchScratch = fn(&Layer, &[Tensor; INPUTS], &Tensor, &Slice) -> u64;
+
+/// How the operators are launched, in the order of their codes.
+static LAUNCHES: [Option<Launch>; ROWS.len()] = {
+    let mut launches = [None; ROWS.len()];
+    let mut at = 0;
+    while at < ROWS.len() {
+        launches[at] = ROWS[at].launch;
+        at += 1;
+    }
+    launches
+};
 
 /// One step, ready to be launched. Addresses are the GPU's; 0 for what is absent.
 #[derive(Clone, Copy, Debug)]
@@ -76,15 +93,6 @@ impl Call<'_> {
     }
 }
 
-/// Whether there is a kernel of an operator.
-pub fn computes(kind: OpKind) -> bool {
-    use OpKind::{
-        Fold, GridSample, Lookup, Order, Recurrent, Resample, Scatter, Suppress, Where, Words,
-    };
-    let floats = !matches!(kind, Resample | Recurrent | GridSample | Lookup);
-    floats && !matches!(kind, Where | Words | Fold | Order | Suppress | Scatter)
-}
-
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
     let algorithm = slice.algorithm();
@@ -105,42 +113,13 @@ pub fn scratch_bytes(
     output: &Tensor,
     slice: &Slice,
 ) -> u64 {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Conv) => conv::scratch_bytes(layer, inputs, output, slice),
-        Some(OpKind::Winograd) => winograd::scratch_bytes(layer, inputs, output, slice),
-        _ => 0,
-    }
+    let scratch = operator(layer).and_then(|operator| operator.on_gpu);
+    scratch.map_or(0, |scratch| scratch(layer, inputs, output, slice))
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
-    match kind {
-        OpKind::Binary => elementwise::binary(call, queue),
-        OpKind::Conv => conv::run(call, queue),
-        OpKind::Copy => copy::run(call, queue),
-        OpKind::Depthwise => depthwise::run(call, queue),
-        OpKind::Gather => gather::run(call, queue),
-        // Refused before.
-        OpKind::Take => Ok(()),
-        OpKind::LayerNorm => rows::layernorm(call, queue),
-        OpKind::Lrn => rows::lrn(call, queue),
-        OpKind::MatMul => matmul::run(call, queue),
-        OpKind::Pool => pool::pool(call, queue),
-        OpKind::Reduce => pool::reduce(call, queue),
-        OpKind::Softmax => rows::softmax(call, queue),
-        OpKind::Unary => elementwise::unary(call, queue),
-        OpKind::Winograd => winograd::run(call, queue),
-        // Refused by `computes`.
-        OpKind::Where
-        | OpKind::Resample
-        | OpKind::Recurrent
-        | OpKind::GridSample
-        | OpKind::Words
-        | OpKind::Fold
-        | OpKind::Order
-        | OpKind::Suppress
-        | OpKind::Scatter
-        | OpKind::Lookup => Ok(()),
-    }
+    let launch = LAUNCHES.get((call.layer.kind as usize).wrapping_sub(1));
+    // Layers without one are refused by `validate`.
+    launch.copied().flatten().map_or(Ok(()), |launch| launch(call, queue))
 }

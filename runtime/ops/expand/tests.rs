@@ -5,7 +5,7 @@ use crate::kernels::testing::{assert_same, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{Problem, Slice, scratch_bytes, validate, validate_slice};
-use crate::pack::{Activation, ActivationKind, INPUTS, Method, NONE};
+use crate::pack::{Activation, ActivationKind, GatherParams, INPUTS, Method, NONE};
 use std::prelude::rust_2024::*;
 use std::vec;
 

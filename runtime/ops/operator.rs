@@ -1,0 +1,152 @@
+//! What an operator is. Each operator's file has a [`Row`], which says all of it.
+
+use super::cuda::{Launch, LaunchScratch};
+use super::{Call, Elements, LayerError, Operand, Problem, Reads, Want};
+use crate::pack::{INPUTS, Isa, Layer, OpKind, Tensor};
+use core::ops::Range;
+
+/// An operator. What depends on the layer are functions. They see valid layers only, except for
+/// `validate` and `buffers`.
+#[derive(Clone, Copy)]
+pub(crate) struct Operator {
+    /// Its code.
+    pub kind: OpKind,
+    /// The most input tensors that it has.
+    pub inputs: usize,
+    /// How steps divide its weights.
+    pub panels: Panels,
+    /// Whether it reads weights of any encoding, so that none are expanded for it.
+    pub widens: bool,
+    /// Whether a layer may have any function for its activation, and not only those that fuse.
+    pub functions: bool,
+    /// Of which inputs the output may be the very tensor.
+    pub in_place: [bool; INPUTS],
+    /// How it addresses its operands.
+    pub addresses: Addresses,
+    /// Refuses layers that `run` cannot compute.
+    pub validate: fn(&Layer, &[Tensor; INPUTS], &Tensor, Isa) -> Result<(), LayerError>,
+    /// Refuses layers, after `validate`, that reach beyond the floats of the first input's or the
+    /// output's buffer.
+    pub buffers: fn(&Layer, [u64; 2]) -> Result<(), LayerError>,
+    /// Computes one step.
+    pub run: fn(Call<'_>),
+    /// Bytes of intermediates of one step.
+    pub scratch: fn(&Problem<'_>, Want) -> u64,
+    /// How it reads its inputs.
+    pub reads: [Reads; INPUTS],
+    /// The rows of an input that is read by windows, from which some rows of the output are made.
+    pub window: fn(&Layer, [&Tensor; 2], &Range<u64>) -> Range<u64>,
+    /// The rows of which steps make multiples; `None` where a step makes all of them.
+    pub row_unit: fn(&Layer, &Tensor) -> Option<u64>,
+    /// The lines of which steps make multiples, if they make whole lines only.
+    pub line_unit: Option<fn(&Layer) -> u32>,
+    /// What its operands' elements must be.
+    pub elements: fn(&Layer) -> Elements,
+    /// Multiply-adds of a layer, without its activation.
+    pub macs: fn(&Layer, &[Tensor; INPUTS], &Tensor) -> u64,
+    /// Weights of an output channel, where these are expanded.
+    pub terms: fn(&Layer, &Tensor) -> u64,
+    /// The first index that a step would look up in a table, or write to, and that is no entry of
+    /// it, and the number of entries.
+    pub outside: Option<Outside>,
+    /// Bytes of intermediates of one step on a GPU; `None` where no kernel computes it there.
+    pub on_gpu: Option<LaunchScratch>,
+}
+
+/// See [`Operator::outside`].
+pub(crate) type Outside = fn(&Layer, &[Operand<'_>; INPUTS], Range<usize>) -> Option<(i32, u32)>;
+
+/// How steps divide a layer's weights.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Panels {
+    /// They take all, if there are any.
+    Whole,
+    /// They take some panels of output channels, as many as a panel has room for.
+    Full,
+    /// They take some panels of output channels (or of a table's entries), or of fewer than a panel
+    /// has room for.
+    Narrow,
+}
+
+/// How an operator addresses its operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// By rows, of which it touches the channels only.
+    Rows,
+    /// By strides inside the tensors.
+    Strides,
+    /// By strides inside the tensors' buffers.
+    Buffers,
+}
+
+impl Operator {
+    /// An operator on floats without weights, whose steps make any rows and need no scratch. It
+    /// does no arithmetic, and reads all of its inputs.
+    pub const fn new(
+        kind: OpKind,
+        inputs: usize,
+        validate: fn(&Layer, &[Tensor; INPUTS], &Tensor, Isa) -> Result<(), LayerError>,
+        run: fn(Call<'_>),
+    ) -> Self {
+        Self {
+            kind,
+            inputs,
+            panels: Panels::Whole,
+            widens: false,
+            functions: false,
+            in_place: [false; INPUTS],
+            addresses: Addresses::Rows,
+            validate,
+            buffers: |_, _| Ok(()),
+            run,
+            scratch: |_, _| 0,
+            reads: [Reads::Whole; INPUTS],
+            window: |_, [input, _], _| 0..input.rows(),
+            row_unit: |_, _| Some(1),
+            line_unit: None,
+            elements: |_| Elements::FLOATS,
+            macs: |_, _, _| 0,
+            terms: |_, _| 0,
+            outside: None,
+            on_gpu: None,
+        }
+    }
+
+    /// The row of an operator that no GPU computes.
+    pub const fn without_gpu(self) -> Row {
+        Row { operator: self, launch: None }
+    }
+
+    /// The row of an operator whose steps need no intermediates on a GPU.
+    pub const fn launched_by(self, launch: Launch) -> Row {
+        self.launched_with(launch, |_, _, _, _| 0)
+    }
+
+    /// The row of an operator whose steps need intermediates on a GPU.
+    pub const fn launched_with(self, launch: Launch, scratch: LaunchScratch) -> Row {
+        Row { operator: Self { on_gpu: Some(scratch), ..self }, launch: Some(launch) }
+    }
+}
+
+/// All that there is to say of an operator. Its launch is apart: programs that never use a GPU are
+/// linked without it.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    /// On every processor.
+    pub operator: Operator,
+    /// Launches one step on a GPU.
+    pub launch: Option<Launch>,
+}
+
+impl OpKind {
+    /// The most input tensors that it has.
+    pub fn inputs(self) -> usize {
+        super::operator_of(self).inputs
+    }
+
+    /// Whether the weights are panels of output channels (of Lookup, of entries), of which a step may
+    /// take some.
+    pub fn has_panels(self) -> bool {
+        super::operator_of(self).panels != Panels::Whole
+    }
+}
