@@ -356,12 +356,13 @@ impl Activations<'_> {
         unsafe { core::slice::from_raw_parts_mut(self.base.add(end), self.len - end) }
     }
 
-    /// Issues step `index` (counted without the host's).
+    /// Issues step `index` (counted without the host's), by `launch`.
     pub(crate) fn launch(
         &mut self,
         proven: &Proven<'_>,
         index: usize,
         accelerator: &dyn Accelerator,
+        launch: ops::cuda::Launch,
     ) -> Result<(), DeviceError> {
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
@@ -394,7 +395,7 @@ impl Activations<'_> {
         // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart
         // from what it reads, and all of it apart from loads that may be in flight. Steps before
         // and after it are in the same stream, and the host has its turn when that is drained.
-        ops::cuda::run(&call, &mut unsafe { Launches::new(accelerator) })
+        launch(&call, &mut unsafe { Launches::new(accelerator) })
     }
 
     /// Issues the copies of the inputs, or of the outputs, between their mirrors and a memory of

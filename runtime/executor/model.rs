@@ -440,13 +440,13 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let (shared, index) = (self.shared, self.position - 1);
         let kernels = match shared.engine {
             Engine::Processor(kernels) => kernels,
-            Engine::Accelerator(accelerator) => {
+            Engine::Accelerator(accelerator, launch) => {
                 if shared.discrete().is_some() && loads != self.followed {
                     accelerator.follow(Stream::Kernels, Stream::Copies, loads)?;
                     self.followed = loads;
                 }
                 self.moment.map_or(Ok(()), |moment| accelerator.keep(moment))?;
-                self.activations.launch(proven, index, accelerator)?;
+                self.activations.launch(proven, index, accelerator, launch)?;
                 self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1))?;
                 return Ok(());
             }

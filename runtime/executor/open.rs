@@ -13,6 +13,7 @@ use crate::arena::{Lapsing, PlannedMemory, Regions, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
 use crate::kernels::Kernels;
+use crate::ops::cuda::{self, Launch};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
     FAST_ALIGNMENT, Flaw, Header, Isa, MAPPED_ALIGNMENT, PAGE, PlanEntry, PlanView, SKELETON,
@@ -80,12 +81,13 @@ impl<'a> Instance<'a> {
         if discrete {
             let Lent { arena, host, accelerator: this, .. } = accelerator.lend();
             let Needs { mirrors, ring, device } =
-                front(storage, host.into(), arena, Some(this), options)?.needs;
+                front(storage, host.into(), arena, Some((this, cuda::run)), options)?.needs;
             accelerator.reserve(ring.saturating_add(mirrors), device)?;
         }
         let Lent { arena, host, pinned, accelerator } = accelerator.lend();
         let arena = if discrete { arena } else { host.len() as u64 };
-        let mut front = front(storage, host.into(), arena, Some(accelerator), options)?;
+        let mut front =
+            front(storage, host.into(), arena, Some((accelerator, cuda::run)), options)?;
         if discrete {
             front.memory = front.memory.with_pinned(pinned, front.needs.mirrors as usize);
         }
@@ -163,7 +165,7 @@ fn front<'a, S: Storage + 'a>(
     storage: &mut S,
     Regions { arena: host, fast }: Regions<'a>,
     arena: u64,
-    accelerator: Option<&'a dyn Accelerator>,
+    accelerator: Option<(&'a dyn Accelerator, Launch)>,
     options: Options,
 ) -> Result<Front<'a>, OpenError> {
     let address = host.as_ptr() as usize;
@@ -246,12 +248,12 @@ fn lent<S>(header: &Header, pack: Option<&[u8]>) -> Result<(), OpenError> {
 /// What computes a pack, if it is there.
 fn engine<'a>(
     header: &Header,
-    accelerator: Option<&'a dyn Accelerator>,
+    accelerator: Option<(&'a dyn Accelerator, Launch)>,
 ) -> Result<(Isa, Engine<'a>), OpenError> {
     let unknown = OpenError::Isa { found: header.isa };
     let isa = Isa::from_code(header.isa).ok_or(unknown)?;
     let engine = match (isa, accelerator) {
-        (Isa::Cuda, Some(accelerator)) => Engine::Accelerator(accelerator),
+        (Isa::Cuda, Some((accelerator, launch))) => Engine::Accelerator(accelerator, launch),
         (Isa::Cuda, None) => return Err(OpenError::ForGpu),
         (_, Some(_)) => return Err(OpenError::ForProcessor { isa: header.isa }),
         (isa, None) => Engine::Processor(Kernels::for_isa(isa).ok_or(unknown)?),

@@ -9,6 +9,7 @@ use crate::arena::Lapsing;
 use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, handoff::Handoff};
 use crate::kernels::Kernels;
+use crate::ops::cuda::Launch;
 use crate::pack::{Header, Isa, Load, PlanEntry, ShapeEntry, crc32c::crc32c};
 use crate::proof::Proven;
 use crate::storage::MAX_DEPTH;
@@ -68,8 +69,9 @@ pub(super) struct Shared<'a> {
 pub(super) enum Engine<'a> {
     /// The processor, by these kernels.
     Processor(&'static Kernels),
-    /// A device that does it by itself.
-    Accelerator(&'a dyn Accelerator),
+    /// A device that does it by itself, and what launches a step there. Programs that open nothing
+    /// on an accelerator are linked without that.
+    Accelerator(&'a dyn Accelerator, Launch),
 }
 
 /// The plan that was asked for, or why it cannot be followed.
@@ -167,7 +169,7 @@ impl<'a> Shared<'a> {
     pub fn accelerator(&self) -> Option<&'a dyn Accelerator> {
         match self.engine {
             Engine::Processor(_) => None,
-            Engine::Accelerator(accelerator) => Some(accelerator),
+            Engine::Accelerator(accelerator, _) => Some(accelerator),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::conv::{clamp, finish};
 use super::work::elements;
-use super::{Call, LayerError, Operator, Reads, Row, check, cuda};
+use super::{Call, LayerError, Operator, Reads, check};
 use crate::pack::{
     Activation, ActivationKind, BinaryOp, BinaryParams, INPUTS, Isa, Layer, OpKind, Tensor, params,
 };
@@ -14,13 +14,12 @@ use crate::pack::{
 const CHUNK: usize = 4096;
 
 /// Elementwise arithmetic.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     in_place: [true; INPUTS],
     reads: [Reads::Rows; INPUTS],
     macs: |_, _, output| elements(output),
     ..Operator::new(OpKind::Binary, 2, validate, run)
-}
-.launched_by(cuda::elementwise::binary);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 ///
@@ -81,7 +80,7 @@ mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
     use crate::kernels::testing::assert_same;
-    use crate::pack::{NONE, OpKind};
+    use crate::pack::NONE;
     use std::prelude::rust_2024::*;
 
     const OPS: [BinaryOp; 10] = BinaryOp::ALL;

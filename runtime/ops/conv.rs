@@ -15,7 +15,7 @@ pub use terms::{chains, weights};
 
 use super::reads::seen;
 use super::work::{elements, product};
-use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads, Row, cuda};
+use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads};
 use crate::device::{self, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Chains, Indirection, Panel, Target, Window};
@@ -153,7 +153,7 @@ pub(super) fn check_weights(
 }
 
 /// Convolution.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     panels: Panels::Narrow,
     in_place: [false, true, false],
     scratch: |problem, _| scratch_bytes(problem),
@@ -162,8 +162,7 @@ pub(super) const ROW: Row = Operator {
     macs,
     terms,
     ..Operator::new(OpKind::Conv, 2, validate, run)
-}
-.launched_with(cuda::conv::run, cuda::conv::scratch_bytes);
+};
 
 /// The rows of the lines that the windows of some rows pass over.
 pub(super) fn lines_seen(layer: &Layer, tensors: [&Tensor; 2], made: &Range<u64>) -> Range<u64> {

@@ -12,8 +12,8 @@
 //! is there as a whole, since what is made of adjacent rows comes from all over it.
 
 use super::{
-    Addresses, Call, Elements, LayerError, Operand, Operator, Row, check, check_no_activation,
-    check_one_input, cuda, device_for,
+    Addresses, Call, Elements, LayerError, Operand, Operator, check, check_no_activation,
+    check_one_input, device_for,
 };
 use crate::device::{Device, Split, divide};
 use crate::matrix::MatMut;
@@ -23,14 +23,13 @@ use crate::pack::{CopyParams, INPUTS, Isa, Layer, NONE, OpKind, Tensor, params};
 const TILE: usize = 16;
 
 /// Strided copies.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     addresses: Addresses::Buffers,
     buffers: validate_buffers,
     row_unit,
     elements: |_| Elements::ANY,
     ..Operator::new(OpKind::Copy, 1, validate, run)
-}
-.launched_by(cuda::copy::run);
+};
 
 /// Refuses layers that [`run`] cannot compute, wherever their buffers end.
 pub fn validate(

@@ -14,7 +14,7 @@ use super::conv::{
     PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, lines_seen, macs, part,
     terms, window,
 };
-use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads, Row, cuda};
+use super::{Call, LayerError, Operand, Operator, Panels, Problem, Reads};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{CHAIN, Grid, Strip, Target, Window};
 use crate::pack::{ConvParams, INPUTS, Isa, Layer, OpKind, Tensor, params};
@@ -39,7 +39,7 @@ const RUN_BYTES: usize = 16 * 1024;
 const GROUPED_RUN_BYTES: usize = 512 * 1024;
 
 /// Depthwise convolution.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     panels: Panels::Full,
     in_place: [false, true, false],
     scratch: |problem, _| scratch_bytes(problem),
@@ -48,8 +48,7 @@ pub(super) const ROW: Row = Operator {
     macs,
     terms,
     ..Operator::new(OpKind::Depthwise, 2, validate, run)
-}
-.launched_by(cuda::depthwise::run);
+};
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(

@@ -3,7 +3,7 @@
 //! Both have 32 bits, so that an operator computes something of either. A pack is refused where
 //! that would be of the wrong ones.
 
-use super::{LayerError, check, operator};
+use super::{LayerError, check, row};
 use crate::pack::{Element, INPUTS, Layer, NONE};
 
 /// What an operator reads and makes. Where it only moves elements, these are `None`: either, but
@@ -29,7 +29,7 @@ impl Elements {
 
 /// What the elements of a layer's operands must be; those of an unknown operator may be any.
 pub fn elements(layer: &Layer) -> Elements {
-    operator(layer).map_or(Elements::ANY, |operator| (operator.elements)(layer))
+    row(layer).map_or(Elements::ANY, |operator| (operator.elements)(layer))
 }
 
 /// Refuses a layer that reads or makes floats where its operator has words, or the reverse.

@@ -29,7 +29,7 @@ mod way;
 pub(super) use scratch::scratch_bytes;
 pub(super) use way::panels_at_once;
 
-use super::{Call, LayerError, Problem, check, operator, winograd};
+use super::{Call, LayerError, Problem, check, row, winograd};
 use crate::kernels::table::TILES;
 use crate::pack::{
     ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
@@ -42,7 +42,7 @@ const ROW_WEIGHTS: usize = 4096;
 /// Whether a step's weights are not stored as its operator reads them. Gather and Lookup widen what
 /// they are asked for.
 pub(super) fn expands(layer: &Layer, algorithm: u32) -> bool {
-    let widens = operator(layer).is_some_and(|operator| operator.widens);
+    let widens = row(layer).is_some_and(|operator| operator.widens);
     let encoded = layer.encoding != Encoding::F32 as u32 && !widens;
     encoded || algorithm != 0
 }
@@ -95,7 +95,7 @@ impl Expansion {
         if !expands(layer, slice.algorithm()) || slice.count == 0 || slice.rows == 0 {
             return None;
         }
-        let k = operator(layer).map_or(0, |operator| (operator.terms)(layer, &inputs[0]));
+        let k = row(layer).map_or(0, |operator| (operator.terms)(layer, &inputs[0]));
         let plain = match slice.algorithm() {
             0 => {
                 let bytes = Encoding::F32.panel_bytes(k, layer.columns(isa), isa.panel())?;

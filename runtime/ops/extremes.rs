@@ -314,14 +314,14 @@ fn windowed(random: &mut Random, kind: OpKind, isa: Isa, shape: &mut Shape) {
 }
 
 /// A layer that `open` accepts, with its tensors and the bytes of their buffers.
-pub(super) struct Accepted {
-    pub layer: Layer,
-    pub inputs: [Tensor; INPUTS],
-    pub output: Tensor,
+struct Accepted {
+    layer: Layer,
+    inputs: [Tensor; INPUTS],
+    output: Tensor,
     bytes: [u64; INPUTS + 1],
 }
 
-pub(super) fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
+fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     let shape = shape(random, kind, isa);
     let (mut inputs, mut ids, mut bytes) =
         ([Tensor::default(); INPUTS], [NONE; INPUTS], [0; INPUTS + 1]);
@@ -370,7 +370,7 @@ pub(super) fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Ac
 }
 
 /// A step of it that `open` accepts.
-pub(super) fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
+fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
     let Accepted { layer, inputs, output, .. } = case;
     let rows = u32::try_from(output.rows()).ok()?;
     let mut some = |all: u32, unit: u32| match random.below(3) {

@@ -6,8 +6,8 @@
 use super::reduce::check_extents;
 use super::work::elements;
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Row, check, check_no_activation,
-    check_one_input, device_for,
+    Call, Elements, LayerError, Operand, Operator, check, check_no_activation, check_one_input,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
@@ -18,7 +18,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 const LANES: usize = 64;
 
 /// Reduction of words.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     row_unit: |_, _| None,
     elements: |layer| {
         let places = match FoldOp::from_code(params::<FoldParams>(layer).op) {
@@ -29,8 +29,7 @@ pub(super) const ROW: Row = Operator {
     },
     macs: |_, inputs, _| elements(&inputs[0]),
     ..Operator::new(OpKind::Fold, 1, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -132,7 +131,7 @@ fn place<'a>(
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     fn case(op: FoldOp, sizes: [u32; 3], last: bool, gaps: bool, random: &mut Random) -> Case {

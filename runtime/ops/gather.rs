@@ -9,8 +9,8 @@
 
 use super::conv::check_weights;
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Panels, Row, check, check_one_input_panels,
-    cuda, device_for,
+    Call, Elements, LayerError, Operand, Operator, Panels, check, check_one_input_panels,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::matrix::MatRef;
@@ -21,15 +21,14 @@ use core::ops::Range;
 const MOST_LANES: usize = 32;
 
 /// Rows of a constant table.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     panels: Panels::Narrow,
     widens: true,
     elements: |_| Elements::of([Some(Element::Word); INPUTS], Some(Element::Float)),
     outside: Some(outside),
     terms: |layer, _| params::<GatherParams>(layer).entries.into(),
     ..Operator::new(OpKind::Gather, 1, validate, run)
-}
-.launched_by(cuda::gather::run);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -114,7 +113,7 @@ pub(super) fn entry(index: i32, entries: u32) -> Option<usize> {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, NONE, OpKind};
+    use crate::pack::{Activation, NONE};
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, count: u32, entries: u32, cols: u32) -> Case {

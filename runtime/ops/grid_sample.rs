@@ -5,7 +5,7 @@
 //! computed in single precision as onnxruntime does; one that is no number is the first pixel.
 
 use super::work::{elements, product};
-use super::{Call, LayerError, Operand, Operator, Reads, Row, check, device_for};
+use super::{Call, LayerError, Operand, Operator, Reads, check, device_for};
 use crate::device::{Split, divide};
 use crate::pack::{GridSampleParams, INPUTS, Isa, Layer, NONE, OpKind, Tensor, params};
 
@@ -20,7 +20,7 @@ const CUBIC: f32 = -0.75;
 const FAR: f32 = (1u32 << 31) as f32;
 
 /// Pixels at places between them.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Whole, Reads::Rows, Reads::Whole],
     // Weights of taps are computed for each pixel.
     macs: |layer, _, output| {
@@ -30,8 +30,7 @@ pub(super) const ROW: Row = Operator {
         elements(output).saturating_mul(taps).saturating_add(product([images, height, width, 64]))
     },
     ..Operator::new(OpKind::GridSample, 2, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -241,7 +240,7 @@ fn sum(along: &[Along; AXES], mut each: impl FnMut([usize; AXES], f32)) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, p: GridSampleParams, image: [u32; 4], made: [u32; 3]) -> Case {

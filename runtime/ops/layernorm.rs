@@ -10,21 +10,19 @@
 
 use super::work::elements;
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check, check_inputs, check_same_extents, cuda,
-    device_for,
+    Call, LayerError, Operand, Operator, Reads, check, check_inputs, check_same_extents, device_for,
 };
 use crate::device::{Split, divide};
 use crate::kernels::table::sqrt;
 use crate::pack::{INPUTS, Isa, Layer, LayerNormParams, OpKind, Tensor, params};
 
 /// Layer normalisation.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     in_place: [true, false, false],
     reads: [Reads::Rows; INPUTS],
     macs: |_, _, output| elements(output).saturating_mul(8),
     ..Operator::new(OpKind::LayerNorm, 1, validate, run)
-}
-.launched_by(cuda::rows::layernorm);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -71,7 +69,7 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, dims: [u32; 4], about_zero: u32) -> Case {

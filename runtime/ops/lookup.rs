@@ -11,21 +11,20 @@
 use super::conv::check_weights;
 use super::gather::{entry, index, outside};
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Panels, Row, check, check_one_input_panels,
+    Call, Elements, LayerError, Operand, Operator, Panels, check, check_one_input_panels,
     device_for,
 };
 use crate::device::{Split, divide};
 use crate::pack::{Element, INPUTS, Isa, Layer, LookupParams, OpKind, Tensor, params};
 
 /// Rows of a constant table that a product shares.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     panels: Panels::Narrow,
     widens: true,
     elements: |_| Elements::of([Some(Element::Word); INPUTS], Some(Element::Float)),
     outside: Some(outside),
     ..Operator::new(OpKind::Lookup, 1, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
     use crate::kernels::Kernels;
     use crate::matrix::MatRef;
-    use crate::pack::{Activation, Encoding, NONE, OpKind};
+    use crate::pack::{Activation, Encoding, NONE};
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, count: u32, entries: u32, cols: u32, width: u32) -> Case {

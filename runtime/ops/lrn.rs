@@ -5,15 +5,15 @@
 
 use super::work::elements;
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input, check_same_extents,
-    cuda, device_for,
+    Call, LayerError, Operand, Operator, Reads, check, check_one_input, check_same_extents,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::kernels::Kernels;
 use crate::pack::{INPUTS, Isa, Layer, LrnParams, OpKind, Tensor, params};
 
 /// Local response normalisation.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Rows; INPUTS],
     macs: |layer, _, output| {
         let lrn: LrnParams = params(layer);
@@ -21,8 +21,7 @@ pub(super) const ROW: Row = Operator {
         elements(output).saturating_mul(window.saturating_add(40))
     },
     ..Operator::new(OpKind::Lrn, 1, validate, run)
-}
-.launched_by(cuda::rows::lrn);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -81,7 +80,7 @@ fn add_squares(sums: &mut [f32], x: &[f32]) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
 
     #[test]
     fn matches_double_precision() {

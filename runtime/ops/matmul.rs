@@ -10,7 +10,7 @@
 
 use super::conv::{clamp, finish};
 use super::work::product;
-use super::{Addresses, Call, LayerError, Operand, Operator, Problem, Reads, Row, cuda};
+use super::{Addresses, Call, LayerError, Operand, Operator, Problem, Reads};
 use crate::device::{self, Share, Split};
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
 use crate::pack::{INPUTS, Isa, Layer, MatMulParams, NONE, OpKind, Tensor, params};
@@ -38,7 +38,7 @@ fn by_rows(p: &MatMulParams, left: &Tensor, output: &Tensor) -> bool {
 }
 
 /// Product of two activations.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     addresses: Addresses::Strides,
     scratch: |problem, _| scratch_bytes(problem),
     reads: [Reads::Rows, Reads::Whole, Reads::Whole],
@@ -47,8 +47,7 @@ pub(super) const ROW: Row = Operator {
         product([matmul.batch, matmul.m, matmul.n, matmul.k])
     },
     ..Operator::new(OpKind::MatMul, 2, validate, run)
-}
-.launched_by(cuda::matmul::run);
+};
 
 /// Whether a product's record can be run: everything that [`run`] relies on.
 pub fn validate(

@@ -57,6 +57,7 @@ mod slice;
 mod slicing;
 pub mod softmax;
 pub mod suppress;
+mod table;
 pub mod take;
 pub mod unary;
 pub mod winograd;
@@ -77,59 +78,24 @@ use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Encoding, INPUTS, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
+use operator::Panels;
 pub(crate) use operator::{Addresses, Operator};
-use operator::{Panels, Row};
+use table::{LAUNCHES, OPERATORS};
 use winograd::ChannelBlocks;
 
-/// The operators, in the order of their codes.
-const ROWS: [Row; OpKind::ALL.len()] = [
-    conv::ROW,
-    depthwise::ROW,
-    pool::ROW,
-    unary::ROW,
-    binary::ROW,
-    softmax::ROW,
-    lrn::ROW,
-    copy::ROW,
-    matmul::ROW,
-    reduce::ROW,
-    winograd::ROW,
-    layernorm::ROW,
-    gather::ROW,
-    select::ROW,
-    resample::ROW,
-    recurrent::ROW,
-    grid_sample::ROW,
-    take::ROW,
-    words::ROW,
-    fold::ROW,
-    order::ROW,
-    suppress::ROW,
-    scatter::ROW,
-    lookup::ROW,
-];
-
-static OPERATORS: [Operator; ROWS.len()] = {
-    let mut operators = [ROWS[0].operator; ROWS.len()];
-    let mut at = 0;
-    while at < ROWS.len() {
-        operators[at] = ROWS[at].operator;
-        let kind = operators[at].kind;
-        assert!(kind as usize == at + 1, "a row that is not at its code");
-        assert!(kind as usize == OpKind::ALL[at] as usize, "a kind that is not at its code");
-        at += 1;
-    }
-    operators
-};
-
 /// The operator of a kind.
-fn operator_of(kind: OpKind) -> &'static Operator {
+fn row_of(kind: OpKind) -> &'static Operator {
     &OPERATORS[kind as usize - 1]
 }
 
 /// The operator of a layer, if its code is known.
-pub(crate) fn operator(layer: &Layer) -> Option<&'static Operator> {
+pub(crate) fn row(layer: &Layer) -> Option<&'static Operator> {
     OPERATORS.get((layer.kind as usize).wrapping_sub(1))
+}
+
+/// What launches a layer on a GPU, if something does.
+fn launch_of(layer: &Layer) -> Option<cuda::Launch> {
+    LAUNCHES.get((layer.kind as usize).wrapping_sub(1)).copied().flatten()
 }
 
 /// An operand of a step.
@@ -241,7 +207,7 @@ pub fn validate(
     buffers: [u64; 2],
     isa: Isa,
 ) -> Result<(), LayerError> {
-    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
+    let operator = row(layer).ok_or(LayerError::Kind(layer.kind))?;
     match layer.activation.function() {
         Some(function) if function.fuses() || operator.functions => {}
         _ => return Err(LayerError::Activation(layer.activation.kind)),
@@ -312,7 +278,7 @@ fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
 
 /// Bytes of intermediates of an operator.
 fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
-    operator(problem.layer).map_or(0, |operator| (operator.scratch)(problem, want))
+    row(problem.layer).map_or(0, |operator| (operator.scratch)(problem, want))
 }
 
 /// The first index that a step would look up in a table, or write to, and that is no entry of it,
@@ -322,12 +288,12 @@ pub fn outside(
     operands: &[Operand<'_>; INPUTS],
     rows: core::ops::Range<usize>,
 ) -> Option<(i32, u32)> {
-    operator(layer)?.outside?(layer, operands, rows)
+    row(layer)?.outside?(layer, operands, rows)
 }
 
 /// Whether a layer addresses its operands' whole buffers, by strides: it then takes each as one row.
 pub(crate) fn takes_buffers(layer: &Layer) -> bool {
-    operator(layer).is_some_and(|operator| operator.addresses == Addresses::Buffers)
+    row(layer).is_some_and(|operator| operator.addresses == Addresses::Buffers)
 }
 
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that
@@ -341,7 +307,7 @@ pub fn run(call: Call<'_>) {
 
 /// Computes a step whose weights are as its operator reads them.
 fn run_operator(call: Call<'_>) {
-    if let Some(operator) = operator(call.layer) {
+    if let Some(operator) = row(call.layer) {
         (operator.run)(call);
     }
 }
@@ -438,8 +404,6 @@ fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
 mod extremes;
 #[cfg(test)]
 mod odd;
-#[cfg(test)]
-mod old;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What an operator is. Each operator's file has a [`Row`], which says all of it.
+//! What an operator is. Each operator's file has a `ROW`, which says all of it but its launch on a
+//! GPU; `table` adds that.
 
-use super::cuda::{Launch, LaunchScratch};
-use super::{Call, Elements, LayerError, Operand, Problem, Reads, Want};
+use super::{Call, Elements, LayerError, Operand, Problem, Reads, Slice, Want};
 use crate::pack::{INPUTS, Isa, Layer, OpKind, Tensor};
 use core::ops::Range;
 
@@ -55,6 +55,9 @@ pub(crate) struct Operator {
 
 /// See [`Operator::outside`].
 pub(crate) type Outside = fn(&Layer, &[Operand<'_>; INPUTS], Range<usize>) -> Option<(i32, u32)>;
+
+/// See [`Operator::on_gpu`].
+pub(crate) type LaunchScratch = fn(&Layer, &[Tensor; INPUTS], &Tensor, &Slice) -> u64;
 
 /// How steps divide a layer's weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,42 +114,17 @@ impl Operator {
             on_gpu: None,
         }
     }
-
-    /// The row of an operator that no GPU computes.
-    pub const fn without_gpu(self) -> Row {
-        Row { operator: self, launch: None }
-    }
-
-    /// The row of an operator whose steps need no intermediates on a GPU.
-    pub const fn launched_by(self, launch: Launch) -> Row {
-        self.launched_with(launch, |_, _, _, _| 0)
-    }
-
-    /// The row of an operator whose steps need intermediates on a GPU.
-    pub const fn launched_with(self, launch: Launch, scratch: LaunchScratch) -> Row {
-        Row { operator: Self { on_gpu: Some(scratch), ..self }, launch: Some(launch) }
-    }
-}
-
-/// All that there is to say of an operator. Its launch is apart: programs that never use a GPU are
-/// linked without it.
-#[derive(Clone, Copy)]
-pub(crate) struct Row {
-    /// On every processor.
-    pub operator: Operator,
-    /// Launches one step on a GPU.
-    pub launch: Option<Launch>,
 }
 
 impl OpKind {
     /// The most input tensors that it has.
     pub fn inputs(self) -> usize {
-        super::operator_of(self).inputs
+        super::row_of(self).inputs
     }
 
     /// Whether the weights are panels of output channels (of Lookup, of entries), of which a step may
     /// take some.
     pub fn has_panels(self) -> bool {
-        super::operator_of(self).panels != Panels::Whole
+        super::row_of(self).panels != Panels::Whole
     }
 }

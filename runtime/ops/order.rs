@@ -8,8 +8,8 @@
 use super::reduce::check_contiguous;
 use super::work::elements;
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Row, check, check_no_activation,
-    check_one_input, device_for,
+    Call, Elements, LayerError, Operand, Operator, check, check_no_activation, check_one_input,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
@@ -17,7 +17,7 @@ use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, OrderParams, Tensor, para
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Places of words in order.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     row_unit: |_, _| None,
     elements: |layer| {
         let integers = params::<OrderParams>(layer).integers == 1;
@@ -27,8 +27,7 @@ pub(super) const ROW: Row = Operator {
     // Each place goes down a heap at most.
     macs: |_, inputs, _| elements(&inputs[0]).saturating_mul(32),
     ..Operator::new(OpKind::Order, 1, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -169,7 +168,7 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, params: OrderParams) -> Case {

@@ -10,8 +10,7 @@
 use super::reads::seen;
 use super::work::{elements, product};
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input, cuda, device_for,
-    split,
+    Call, LayerError, Operand, Operator, Reads, check, check_one_input, device_for, split,
 };
 use crate::device::divide;
 use crate::kernels::table::{self, Pooling, Positions};
@@ -19,7 +18,7 @@ use crate::pack::{INPUTS, Isa, Layer, OpKind, PoolParams, Tensor, params};
 use core::ops::Range;
 
 /// Pooling.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Window, Reads::Rows, Reads::Whole],
     window: |layer, tensors, made| {
         let p: PoolParams = params(layer);
@@ -30,8 +29,7 @@ pub(super) const ROW: Row = Operator {
         elements(output).saturating_mul(product(pool.kernel))
     },
     ..Operator::new(OpKind::Pool, 1, validate, run)
-}
-.launched_by(cuda::pool::pool);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -186,7 +184,7 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
 
     /// By the definition, over every position of the window.
     fn reference(case: &Case, params: &PoolParams, at: usize) -> f64 {

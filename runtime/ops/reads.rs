@@ -17,7 +17,7 @@
 //!   of the direct convolution's windows. That is so for layers that are stored for the direct one,
 //!   too.
 
-use super::{Slice, operator};
+use super::{Slice, row};
 use crate::pack::{INPUTS, Layer, OpKind, Tensor};
 use core::ops::Range;
 
@@ -34,7 +34,7 @@ pub enum Reads {
 
 /// How an operator reads its inputs.
 pub fn reads(kind: OpKind) -> [Reads; INPUTS] {
-    super::operator_of(kind).reads
+    super::row_of(kind).reads
 }
 
 /// The rows of each input that a (valid) slice of a (valid) layer reads on a processor, at most;
@@ -47,7 +47,7 @@ pub fn rows_read(
     slice: &Slice,
 ) -> [Range<u64>; INPUTS] {
     let made = slice.made();
-    let operator = operator(layer);
+    let operator = row(layer);
     core::array::from_fn(|slot| {
         let input = &inputs[slot];
         let beside = || input.dims[..3] == output.dims[..3];

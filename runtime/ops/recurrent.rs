@@ -7,7 +7,7 @@
 //! thread, over the hidden units of all sequences.
 
 use super::work::elements;
-use super::{Call, LayerError, Operand, Operator, Problem, Row, check, device_for};
+use super::{Call, LayerError, Operand, Operator, Problem, check, device_for};
 use crate::device::{Device, Split, divide};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel, Target};
@@ -21,7 +21,7 @@ use core::ops::Range;
 const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 
 /// Recurrent networks.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     scratch: |problem, _| scratch_bytes(problem),
     row_unit: |_, _| None,
     macs: |layer, inputs, _| {
@@ -29,8 +29,7 @@ pub(super) const ROW: Row = Operator {
         elements(&inputs[0]).saturating_mul(u64::from(recurrent.hidden).saturating_add(20))
     },
     ..Operator::new(OpKind::Recurrent, 2, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

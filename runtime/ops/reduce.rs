@@ -7,9 +7,7 @@
 //! not is [`fold`]'s.
 
 use super::work::elements;
-use super::{
-    Call, LayerError, Operand, Operator, Row, check, check_one_input, cuda, device_for, split,
-};
+use super::{Call, LayerError, Operand, Operator, check, check_one_input, device_for, split};
 use crate::device::divide;
 use crate::kernels::Kernels;
 use crate::kernels::table::fold::{self, Fold};
@@ -18,12 +16,11 @@ use crate::matrix::{MatMut, MatRef};
 use crate::pack::{INPUTS, Isa, Layer, OpKind, ReduceOp, ReduceParams, Tensor, params};
 
 /// Reduction of floats.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     row_unit: |_, _| None,
     macs: |_, inputs, _| elements(&inputs[0]),
     ..Operator::new(OpKind::Reduce, 1, validate, run)
-}
-.launched_by(cuda::pool::reduce);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -130,7 +127,7 @@ fn columns(kernels: &Kernels, op: ReduceOp, lines: MatRef<'_>, count: f32, mut o
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
 
     fn case(random: &mut Random, sizes: [u32; 3], dims: [u32; 4], output: [u32; 4]) -> Case {
         reduction(random, ReduceOp::Mean, sizes, dims, output)

@@ -8,8 +8,7 @@
 
 use super::work::elements;
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input_panels, device_for,
-    split,
+    Call, LayerError, Operand, Operator, Reads, check, check_one_input_panels, device_for, split,
 };
 use crate::device::divide;
 use crate::matrix::{MatMut, MatRef};
@@ -17,7 +16,7 @@ use crate::pack::{INPUTS, Isa, Layer, OpKind, ResampleParams, Tensor, params};
 use core::ops::Range;
 
 /// Weighted sums of adjacent lines or pixels.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Window, Reads::Rows, Reads::Whole],
     window: rows_read,
     macs: |layer, _, output| {
@@ -25,8 +24,7 @@ pub(super) const ROW: Row = Operator {
         elements(output).saturating_mul(resample.taps.into())
     },
     ..Operator::new(OpKind::Resample, 1, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -165,7 +163,7 @@ fn each(out: &mut MatMut<'_>, x: MatRef<'_>, function: impl Fn(&mut f32, f32)) {
 mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
     use std::vec;
 

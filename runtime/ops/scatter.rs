@@ -10,15 +10,15 @@
 use super::gather::{entry, index};
 use super::work::elements;
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Reads, Row, check, check_inputs,
-    check_no_activation, device_for,
+    Call, Elements, LayerError, Operand, Operator, Reads, check, check_inputs, check_no_activation,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, ScatterOp, ScatterParams, Tensor, params};
 use core::ops::Range;
 
 /// Rows of a tensor, some of them replaced.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Rows, Reads::Whole, Reads::Whole],
     elements: |layer| {
         let op = ScatterOp::from_code(params::<ScatterParams>(layer).op);
@@ -28,8 +28,7 @@ pub(super) const ROW: Row = Operator {
     macs: |_, inputs, _| elements(&inputs[1]).saturating_add(elements(&inputs[2])),
     outside: Some(outside),
     ..Operator::new(OpKind::Scatter, 3, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -111,7 +110,7 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     fn case(random: &mut Random, op: u32, [entries, count, cols]: [u32; 3]) -> (Case, Vec<usize>) {

@@ -4,18 +4,17 @@
 
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::work::elements;
-use super::{Call, Elements, LayerError, Operator, Reads, Row, check, check_no_activation, lanes};
+use super::{Call, Elements, LayerError, Operator, Reads, check, check_no_activation, lanes};
 use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, WhereParams, params};
 
 /// Each element from one of two tensors.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     in_place: [true; INPUTS],
     reads: [Reads::Rows; INPUTS],
     elements: |_| Elements::of([Some(Element::Word), None, None], None),
     macs: |_, _, output| elements(output),
     ..Operator::new(OpKind::Where, 3, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -49,7 +48,7 @@ pub fn run(call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, index, layer};
     use super::*;
-    use crate::pack::{Activation, NONE, OpKind};
+    use crate::pack::{Activation, NONE};
     use std::prelude::rust_2024::*;
 
     /// Extents of the condition, of a, of b, of the output.

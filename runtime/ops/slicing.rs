@@ -2,7 +2,7 @@
 
 use super::conv::chains;
 use super::{
-    Addresses, LayerError, Operator, Panels, Problem, Reads, Slice, check, cuda, expand, operator,
+    Addresses, LayerError, Operator, Panels, Problem, Reads, Slice, check, cuda, expand, row,
     winograd,
 };
 use crate::pack::{INPUTS, Isa, Layer, Method, Tensor};
@@ -10,13 +10,13 @@ use crate::pack::{INPUTS, Isa, Layer, Method, Tensor};
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of
 /// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
 pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
-    (operator(layer)?.row_unit)(layer, output)
+    (row(layer)?.row_unit)(layer, output)
 }
 
 /// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or
 /// rows are copied.
 pub fn slides(layer: &Layer, output: &Tensor) -> bool {
-    operator(layer).is_some_and(|operator| match operator.addresses {
+    row(layer).is_some_and(|operator| match operator.addresses {
         Addresses::Buffers => (operator.row_unit)(layer, output).is_some(),
         _ => operator.reads[0] != Reads::Whole,
     })
@@ -32,7 +32,7 @@ pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
         winograd::validate(&plain, inputs, output, isa)?;
         return validate_slice(&problem.with(&plain).of(slice.by_own()));
     }
-    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
+    let operator = row(layer).ok_or(LayerError::Kind(layer.kind))?;
     if isa == Isa::Cuda {
         cuda::validate_slice(&slice, output)?;
     }
@@ -107,7 +107,7 @@ pub fn validate_rings(problem: &Problem<'_>, rings: [u32; INPUTS + 1]) -> Result
     if rings == [0; INPUTS + 1] {
         return Ok(());
     }
-    let operator = operator(layer).ok_or(LayerError::Kind(layer.kind))?;
+    let operator = row(layer).ok_or(LayerError::Kind(layer.kind))?;
     let reads = operator.reads;
     let whole = (0..INPUTS).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
     check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;

@@ -4,21 +4,20 @@
 
 use super::work::elements;
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check_one_input_or_in_place,
-    check_same_extents, cuda, device_for,
+    Call, LayerError, Operand, Operator, Reads, check_one_input_or_in_place, check_same_extents,
+    device_for,
 };
 use crate::device::{Split, divide};
 use crate::pack::{INPUTS, Isa, Layer, OpKind, Tensor};
 
 /// Softmax.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     in_place: [true, false, false],
     reads: [Reads::Rows; INPUTS],
     // An exponential is about twelve operations.
     macs: |_, _, output| elements(output).saturating_mul(16),
     ..Operator::new(OpKind::Softmax, 1, validate, run)
-}
-.launched_by(cuda::rows::softmax);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -9,7 +9,7 @@ use super::order::{Heap, rank};
 use super::reduce::check_contiguous;
 use super::work::elements;
 use super::{
-    Call, Elements, LayerError, Operand, Operator, Problem, Row, check, check_inputs,
+    Call, Elements, LayerError, Operand, Operator, Problem, check, check_inputs,
     check_no_activation,
 };
 use crate::device::{Split, divide};
@@ -18,7 +18,7 @@ use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, SuppressParams, Tensor, p
 use bytemuck::cast_slice_mut;
 
 /// Non-maximum suppression.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     scratch: |problem, _| scratch_bytes(problem),
     row_unit: |_, _| None,
     elements: |_| Elements::of([Some(Element::Float); INPUTS], Some(Element::Word)),
@@ -29,8 +29,7 @@ pub(super) const ROW: Row = Operator {
         elements(&inputs[1]).saturating_mul(each)
     },
     ..Operator::new(OpKind::Suppress, 2, validate, run)
-}
-.without_gpu();
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -155,7 +154,7 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
     use std::vec;
 

@@ -6,7 +6,7 @@
 //! step runs ([`outside`]); the operator itself makes such rows NaN.
 
 use super::gather::{entry, index};
-use super::{Call, Elements, LayerError, Operand, Operator, Reads, Row, check, device_for};
+use super::{Call, Elements, LayerError, Operand, Operator, Reads, check, device_for};
 use crate::device::{Split, divide};
 use crate::pack::{
     Activation, Element, INPUTS, Isa, Layer, NONE, OpKind, TakeParams, Tensor, params,
@@ -14,7 +14,7 @@ use crate::pack::{
 use core::ops::Range;
 
 /// Rows of a tensor.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     reads: [Reads::Whole, Reads::Rows, Reads::Whole],
     elements: |layer| {
         // A function is of floats.
@@ -24,9 +24,7 @@ pub(super) const ROW: Row = Operator {
     },
     outside: Some(outside),
     ..Operator::new(OpKind::Take, 2, validate, run)
-}
-// `validate` refuses it there.
-.launched_by(|_, _| Ok(()));
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -101,7 +99,7 @@ mod tests {
     use super::super::testing::{Case, Random, layer};
     use super::*;
     use crate::matrix::MatRef;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     /// Data, indices that are constant or not, and the rows that they name.

@@ -1,8 +1,8 @@
 //! Elementwise functions of one tensor.
 
 use super::{
-    Call, LayerError, Operand, Operator, Reads, Row, check, check_one_input_or_in_place,
-    check_same_extents, cuda, device_for, split,
+    Call, LayerError, Operand, Operator, Reads, check, check_one_input_or_in_place,
+    check_same_extents, device_for, split,
 };
 use crate::device::divide;
 use crate::pack::{ActivationKind, INPUTS, Isa, Layer, OpKind, Tensor};
@@ -11,13 +11,12 @@ use crate::pack::{ActivationKind, INPUTS, Isa, Layer, OpKind, Tensor};
 const FIRST_WIDE: u64 = ActivationKind::Sin as u64;
 
 /// Elementwise functions.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     functions: true,
     in_place: [true, false, false],
     reads: [Reads::Rows; INPUTS],
     ..Operator::new(OpKind::Unary, 1, validate, run)
-}
-.launched_by(cuda::elementwise::unary);
+};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
     use crate::kernels::{Kernels, testing::erf};
     use crate::matrix::MatMut;
-    use crate::pack::{Activation, OpKind};
+    use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
     pub fn reference(activation: &Activation, x: f64) -> f64 {

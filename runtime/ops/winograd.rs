@@ -44,7 +44,7 @@ pub use weights::transform_weights;
 
 use super::conv::{check_weights, geometry};
 use super::reads::seen;
-use super::{LayerError, Operator, Panels, Problem, Reads, Row, Want, cuda};
+use super::{LayerError, Operator, Panels, Problem, Reads, Want};
 use crate::kernels::table::TILES;
 use crate::pack::{
     ConvParams, INPUTS, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
@@ -58,7 +58,7 @@ pub(super) fn direct(pad: [u32; 2], groups: u32) -> ConvParams {
 }
 
 /// Convolution by Winograd's algorithm.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     panels: Panels::Full,
     in_place: [false, true, false],
     scratch: scratch_of,
@@ -77,8 +77,7 @@ pub(super) const ROW: Row = Operator {
         side.saturating_mul(side).saturating_mul(channels)
     },
     ..Operator::new(OpKind::Winograd, 2, validate, run)
-}
-.launched_with(cuda::winograd::run, cuda::winograd::scratch_bytes);
+};
 
 /// Products of a processor, and about sixteen operations for each frequency of an input and an
 /// output.

@@ -5,15 +5,15 @@
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::work::elements;
 use super::{
-    Call, Elements, LayerError, Operator, Reads, Row, check, check_inputs_at_most,
-    check_no_activation, lanes,
+    Call, Elements, LayerError, Operator, Reads, check, check_inputs_at_most, check_no_activation,
+    lanes,
 };
 use crate::kernels::table::Beside;
 use crate::matrix::MatMut;
 use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, WordOp, WordsParams, params};
 
 /// Integers, truth values and conversions.
-pub(super) const ROW: Row = Operator {
+pub(super) const ROW: Operator = Operator {
     in_place: [true; INPUTS],
     reads: [Reads::Rows; INPUTS],
     elements: |layer| {
@@ -22,8 +22,7 @@ pub(super) const ROW: Row = Operator {
     },
     macs: |_, _, output| elements(output),
     ..Operator::new(OpKind::Words, 2, validate, run)
-}
-.without_gpu();
+};
 
 /// What an operation on words reads and makes.
 fn of_operation(code: u32) -> (Element, Element) {
@@ -201,7 +200,7 @@ fn cut(x: f32) -> i32 {
 mod tests {
     use super::super::testing::{Case, Random, elements, index, layer};
     use super::*;
-    use crate::pack::{Activation, NONE, OpKind};
+    use crate::pack::{Activation, NONE};
     use std::prelude::rust_2024::*;
 
     /// Extents of a, of b, of the output.

@@ -1,7 +1,7 @@
 //! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against
 //! time. Of Winograd: what a processor multiplies; a GPU multiplies whole tiles.
 
-use super::{Slice, operator};
+use super::{Slice, row};
 use crate::pack::{ActivationKind, INPUTS, Layer, NONE, Tensor};
 
 /// What one layer does, whole.
@@ -25,7 +25,7 @@ pub(super) fn product<const N: usize>(factors: [u32; N]) -> u64 {
 
 /// The work of a layer; none for an unknown operator.
 pub fn work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor) -> Work {
-    let Some(operator) = operator(layer) else { return Work::default() };
+    let Some(operator) = row(layer) else { return Work::default() };
     let made = elements(output);
     let read =
         (0..INPUTS).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));

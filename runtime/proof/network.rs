@@ -39,7 +39,7 @@ impl ProvenSkeleton<'_> {
         let Skeleton { buffers, tensors, layers, .. } = self.skeleton;
         for (i, layer) in layers.iter().enumerate() {
             let operator =
-                ops::operator(&layer).ok_or_else(|| layer_flaw(LayerError::Kind(layer.kind), i))?;
+                ops::row(&layer).ok_or_else(|| layer_flaw(LayerError::Kind(layer.kind), i))?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
                 check(ok, "layer: no such input tensor", i, input.into(), tensors.len() as u64)?;

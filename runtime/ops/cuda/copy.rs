@@ -73,7 +73,7 @@ impl From<copy::Dim> for Dim {
     }
 }
 
-/// Launches [`OpKind::Copy`](crate::pack::OpKind::Copy).
+/// Launches a strided copy.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let params: CopyParams = params(call.layer);
     if params.filled == 1 {

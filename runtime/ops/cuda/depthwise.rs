@@ -51,7 +51,7 @@ fn function(p: &ConvParams, group: u32) -> Function {
     }
 }
 
-/// Launches [`OpKind::Depthwise`](crate::pack::OpKind::Depthwise).
+/// Launches a depthwise convolution.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: ConvParams = params(call.layer);
     let ([input, residual, _], output, slice) = (&call.inputs, &call.output, &call.slice);

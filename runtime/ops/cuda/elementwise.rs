@@ -51,7 +51,7 @@ struct Binary {
     activation: Activation,
 }
 
-/// Launches [`OpKind::Unary`](crate::pack::OpKind::Unary).
+/// Launches an elementwise function.
 pub fn unary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let input = call.inputs[0];
     let (from, to) = (Matrix { address: call.operands[0], pitch: input.pitch }, call.out_matrix());
@@ -99,7 +99,7 @@ impl Operand {
     }
 }
 
-/// Launches [`OpKind::Binary`](crate::pack::OpKind::Binary).
+/// Launches elementwise arithmetic.
 pub fn binary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let params: BinaryParams = params(call.layer);
     let output = call.output.dims;

@@ -29,7 +29,7 @@ struct Gather {
     zero: u32,
 }
 
-/// Launches [`OpKind::Gather`](crate::pack::OpKind::Gather).
+/// Launches a choice of rows of a table.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let GatherParams { entries } = params(call.layer);
     let slice = &call.slice;

@@ -39,27 +39,13 @@ pub(crate) mod testing;
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
 mod tests;
 
-use super::{LayerError, ROWS, Slice, operator};
+use super::{LayerError, Slice, launch_of, row};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::pack::{INPUTS, Layer, Tensor};
 
 /// Launches one step.
-pub(super) type Launch = fn(&Call<'_>, &mut dyn Queue) -> Result<(), DeviceError>;
-
-/// Bytes of intermediates for one step.
-pub(super) type LaunchScratch = fn(&Layer, &[Tensor; INPUTS], &Tensor, &Slice) -> u64;
-
-/// How the operators are launched, in the order of their codes.
-static LAUNCHES: [Option<Launch>; ROWS.len()] = {
-    let mut launches = [None; ROWS.len()];
-    let mut at = 0;
-    while at < ROWS.len() {
-        launches[at] = ROWS[at].launch;
-        at += 1;
-    }
-    launches
-};
+pub(crate) type Launch = fn(&Call<'_>, &mut dyn Queue) -> Result<(), DeviceError>;
 
 /// One step, ready to be launched. Addresses are the GPU's; 0 for what is absent.
 #[derive(Clone, Copy, Debug)]
@@ -113,13 +99,12 @@ pub fn scratch_bytes(
     output: &Tensor,
     slice: &Slice,
 ) -> u64 {
-    let scratch = operator(layer).and_then(|operator| operator.on_gpu);
+    let scratch = row(layer).and_then(|operator| operator.on_gpu);
     scratch.map_or(0, |scratch| scratch(layer, inputs, output, slice))
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let launch = LAUNCHES.get((call.layer.kind as usize).wrapping_sub(1));
     // Layers without one are refused by `validate`.
-    launch.copied().flatten().map_or(Ok(()), |launch| launch(call, queue))
+    launch_of(call.layer).map_or(Ok(()), |launch| launch(call, queue))
 }

@@ -54,7 +54,7 @@ struct Mean {
     reserved: u32,
 }
 
-/// Launches [`OpKind::Pool`](crate::pack::OpKind::Pool).
+/// Launches pooling.
 pub fn pool(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: PoolParams = params(call.layer);
     let (input, output) = (&call.inputs[0], &call.output);
@@ -96,7 +96,7 @@ fn windows(call: &Call<'_>, mut pool: Pool, queue: &mut dyn Queue) -> Result<(),
     launch(queue, Function::Pool, rectangle(rows, cols, 1 + 3 * pool.wide), &pool)
 }
 
-/// Launches [`OpKind::Reduce`](crate::pack::OpKind::Reduce).
+/// Launches a reduction.
 pub fn reduce(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let ReduceParams { outer, reduce, inner, op } = params(call.layer);
     // An output whose rows are not those of the averages has no gaps.

@@ -58,7 +58,7 @@ struct Lrn {
     activation: Activation,
 }
 
-/// Launches [`OpKind::Softmax`](crate::pack::OpKind::Softmax).
+/// Launches softmax.
 pub fn softmax(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let softmax = Softmax {
         input: call.operands[0],
@@ -74,7 +74,7 @@ pub fn softmax(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError
     launch(queue, Function::Softmax, sizes, &softmax)
 }
 
-/// Launches [`OpKind::LayerNorm`](crate::pack::OpKind::LayerNorm).
+/// Launches layer normalisation.
 pub fn layernorm(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let LayerNormParams { epsilon, about_zero } = params(call.layer);
     let layernorm = LayerNorm {
@@ -94,7 +94,7 @@ pub fn layernorm(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceErr
     launch(queue, Function::LayerNorm, sizes, &layernorm)
 }
 
-/// Launches [`OpKind::Lrn`](crate::pack::OpKind::Lrn).
+/// Launches local response normalisation.
 pub fn lrn(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: LrnParams = params(call.layer);
     let (rows, cols) = (call.slice.rows, call.output.cols());

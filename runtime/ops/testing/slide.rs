@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::kernels::testing::scratch;
-use crate::ops::{Problem, Reads, operator, reads, rows_read, validate_rings};
+use crate::ops::{Problem, Reads, reads, row, rows_read, validate_rings};
 use crate::pack::Method;
 
 /// A layer over one image, with its tensors' floats from their first elements on.
@@ -176,7 +176,7 @@ impl Slide<'_> {
 
     /// Lines that steps make multiples of.
     pub(super) fn unit(&self) -> u32 {
-        match operator(self.layer).and_then(|operator| operator.line_unit) {
+        match row(self.layer).and_then(|operator| operator.line_unit) {
             Some(unit) => unit(self.layer),
             None => self.algorithm.max(1),
         }
