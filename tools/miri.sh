@@ -32,7 +32,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 executor=(executor::tests set::tests)
 small=(matrix arena::memory arena::chunked device::tests device::handoff::tests::put device::threads::tests::a_panic
     device::threads::tests::both storage::memory storage::in_flight storage::faulty
-    executor::residents::tests::{in_order,loads_are,neighbours,a_circle})
+    executor::change::residents::tests::{in_order,loads_are,neighbours,a_circle})
 run "$host" "" "${small[@]}" "${executor[@]}"
 if [ "${1:-}" = --all ]; then
     run i686-unknown-linux-gnu "" "${small[@]}"

@@ -1,6 +1,6 @@
 //! Why a pack cannot be opened: an error for each reason, with the numbers that disagree.
 
-use super::load::LoadError;
+use super::load_error::LoadError;
 use super::switch::PlanError;
 use crate::arena::ArenaError;
 use crate::device::DeviceError;

@@ -27,56 +27,53 @@
 //! has healed is used again; residents stay. The loader comes to rest before the error is returned:
 //! inputs and outputs are then the host's, whatever loads the failed step had released. An error
 //! during a change of budget or shape leaves a model without a plan, until one is set again.
+//!
+//! Each folder uses those before it, and the files that lie here:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `load` | how far the loader has come, and what it does next |
+//! | `change` | how a plan becomes the one that is followed |
+//! | `compute` | the compute side, the loader, and the host's turn |
+//! | `open` | instances, and the ways in which the loader works next to the steps |
 
-mod budget;
-mod chunked;
-#[cfg(all(feature = "linux", target_os = "linux"))]
-mod concurrent;
-mod copied_loads;
+mod change;
+mod compute;
 mod current;
-mod enter;
 mod error;
-mod follow;
 mod header;
 mod load;
-mod load_progress;
-mod loader;
-mod model;
+mod load_error;
 mod observer;
 mod open;
 mod options;
-mod overlapped;
-mod preload;
-mod residents;
 mod shared;
 mod switch;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod times;
-mod together;
 
-pub use budget::{BudgetError, ShapeError};
-pub use chunked::{ChunkError, ChunkedError, ChunkedInstance, Share};
+pub use compute::budget::{BudgetError, ShapeError};
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub use concurrent::Concurrent;
+pub(crate) use compute::loader::Loader;
+pub use compute::model::{Feed, InferError, Inline, Model, PortError, Progress, Stats};
+pub use compute::times::StepTimes;
 pub use error::OpenError;
-pub use load::LoadError;
-#[cfg(all(feature = "linux", target_os = "linux"))]
-pub(crate) use loader::Loader;
-pub use model::{Feed, InferError, Inline, Model, PortError, Progress, Stats};
+pub use load_error::LoadError;
 pub use observer::{Event, Observer};
-pub use open::Instance;
+pub use open::chunked::{ChunkError, ChunkedError, ChunkedInstance, Share};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use open::concurrent::Concurrent;
+pub use open::instance::Instance;
+pub use open::overlapped::Overlapped;
+pub use open::together::Ports;
+pub(crate) use open::together::{Network, Networks, together};
 pub use options::{Options, STEP_WORK};
-pub use overlapped::Overlapped;
 pub use switch::{PlanError, Switch};
-pub use times::StepTimes;
-pub use together::Ports;
-pub(crate) use together::{Network, Networks, together};
 
 #[doc(hidden)]
-pub use enter::RESIDENT_PIECE;
+pub use change::enter::RESIDENT_PIECE;
 pub(crate) use header::{Room, entry_for};
 #[doc(hidden)]
 pub use header::{entries, header, shapes, tables_bytes};

@@ -1,7 +1,7 @@
 //! What the two sides share: the network, the counters, and what they have to say to each other.
 
 use super::header::{Room, shapes, weights};
-use super::load::LoadError;
+use super::load_error::LoadError;
 use super::observer::{Event, Observer};
 use super::options::Options;
 use super::switch::{PlanError, Switch};

@@ -1,6 +1,6 @@
 //! What a change to another plan took, or why it failed.
 
-use super::load::LoadError;
+use super::load_error::LoadError;
 use crate::arena::ArenaError;
 use crate::device::DeviceError;
 use crate::pack::Flaw;

@@ -1,15 +1,15 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
-use super::current::Current;
-use super::load::LoadError;
-use super::load_progress::Polled;
 use super::loader::Loader;
-use super::observer::Event;
-use super::shared::{Engine, Shared};
 use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::float_mode::Ieee;
 use crate::device::{Device, DeviceError};
+use crate::executor::current::Current;
+use crate::executor::load::progress::Polled;
+use crate::executor::load_error::LoadError;
+use crate::executor::observer::Event;
+use crate::executor::shared::{Engine, Shared};
 use crate::kernels::table::{CHAIN, Prefetch};
 use crate::ops::{self, Call, Slice};
 use crate::pack::{PlanEntry, Port, PortType, Skeleton};
@@ -33,7 +33,8 @@ pub enum InferError {
     Threads {
         /// Threads of the device.
         device: usize,
-        /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
+        /// Threads that the pack was opened for:
+        /// [`Options::threads`](crate::executor::Options::threads).
         opened: u32,
     },
     /// The last change of budget or shape failed, so there is no plan. Set it again.
@@ -160,10 +161,10 @@ mod sealed {
     /// What only this crate implements: steps rest on the loads that a feed says are there.
     pub trait Sealed {}
 }
-pub(super) use sealed::Sealed;
+pub(in crate::executor) use sealed::Sealed;
 
-/// How the compute side gets its loads: from [`Inline`], from [`Overlapped`](super::Overlapped),
-/// or from `Concurrent` with a loader's thread.
+/// How the compute side gets its loads: from [`Inline`], from
+/// [`Overlapped`](crate::executor::Overlapped), or from `Concurrent` with a loader's thread.
 pub trait Feed: Sealed {
     /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
     #[doc(hidden)]
@@ -203,7 +204,7 @@ pub struct Inline<'m, 'a, S> {
 }
 
 impl<'m, 'a, S: Storage> Inline<'m, 'a, S> {
-    pub(super) fn new(loader: Loader<'m, 'a>, storage: &'m mut S) -> Self {
+    pub(in crate::executor) fn new(loader: Loader<'m, 'a>, storage: &'m mut S) -> Self {
         Self { loader, storage, done: [0; 2] }
     }
 
@@ -254,12 +255,12 @@ impl<S: Storage> Feed for Inline<'_, '_, S> {
 /// The compute side of an instance: inferences, one after the other.
 #[derive(Debug)]
 pub struct Model<'m, 'a, F> {
-    pub(super) shared: &'m Shared<'a>,
-    pub(super) current: &'m mut Current<'a>,
-    pub(super) activations: Activations<'m>,
-    pub(super) feed: F,
+    pub(in crate::executor) shared: &'m Shared<'a>,
+    pub(in crate::executor) current: &'m mut Current<'a>,
+    pub(in crate::executor) activations: Activations<'m>,
+    pub(in crate::executor) feed: F,
     /// Steps of this inference that are done, the host's included; 0 during the host's turn.
-    pub(super) position: usize,
+    pub(in crate::executor) position: usize,
     /// Values of the counters at the start of this inference.
     base_steps: u32,
     base_loads: u32,
@@ -269,11 +270,11 @@ pub struct Model<'m, 'a, F> {
     stats: Stats,
     /// Where a GPU keeps the moments before and after the next step's kernels: this one, and the
     /// one after it.
-    pub(super) moment: Option<u32>,
+    pub(in crate::executor) moment: Option<u32>,
 }
 
 impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
-    pub(super) fn new(
+    pub(in crate::executor) fn new(
         shared: &'m Shared<'a>,
         current: &'m mut Current<'a>,
         activations: Activations<'m>,
@@ -378,7 +379,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
 
     /// Ends an inference with an error. The host's turn begins in the middle of an inference, when
     /// loads may have been released that overwrite the ports: the loader rests first.
-    pub(super) fn abandon(&mut self) {
+    pub(in crate::executor) fn abandon(&mut self) {
         self.feed.rest();
         self.failed = true;
         self.position = 0;
@@ -534,7 +535,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     /// Back to the first step of the first inference, with all counters at zero.
-    pub(super) fn rewind(&mut self) {
+    pub(in crate::executor) fn rewind(&mut self) {
         (self.base_steps, self.base_loads, self.followed) = (0, 0, 0);
         self.failed = false;
         self.stats = Stats::default();

@@ -7,16 +7,16 @@
 //!
 //! No step runs unless all chunks are there. So whatever a plan says, what it touches has memory.
 
-use super::budget::BudgetError;
-use super::error::OpenError;
-use super::open::Instance;
+use super::instance::Instance;
 use crate::arena::{ArenaError, Chunks, Pool};
+use crate::executor::compute::budget::BudgetError;
+use crate::executor::error::OpenError;
 use crate::pack::{PlanEntry, PlanView, Skeleton};
 use crate::storage::StorageError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use {
-    super::Options,
     crate::arena::{LAYOUTS, Layout, Loan, SharedArena},
+    crate::executor::Options,
     crate::pack::Load,
     crate::storage::Storage,
     core::ops::Range,
@@ -25,8 +25,8 @@ use {
 /// An opened pack, chunks of which may leave memory between two inferences.
 #[derive(Debug)]
 pub struct ChunkedInstance<'a> {
-    pub(super) instance: Instance<'a>,
-    pub(super) chunks: Chunks<'a>,
+    pub(in crate::executor) instance: Instance<'a>,
+    pub(in crate::executor) chunks: Chunks<'a>,
     kept_bytes: u64,
 }
 
@@ -201,9 +201,8 @@ impl<'a> ChunkedInstance<'a> {
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 impl<'a> ChunkedInstance<'a> {
-    /// Opens the largest plan of [`Options::shape`](super::Options::shape) within
-    /// [`Options::budget`](super::Options::budget), of which `chunks` chunks may leave memory; `u32::MAX` for as
-    /// many as there are.
+    /// Opens the largest plan of [`Options::shape`] within [`Options::budget`], of which `chunks` chunks may leave
+    /// memory; `u32::MAX` for as many as there are.
     ///
     /// Everything is read and verified once. Then no chunk is in memory. The arena needs as much free as the
     /// plan is long. On an error all of that is free again, and other networks can be opened.
@@ -216,8 +215,7 @@ impl<'a> ChunkedInstance<'a> {
         Self::open_shares(storage, arena, options, &[Share { budget: options.budget, chunks }])
     }
 
-    /// Opens a network that may have any of these budgets, instead of [`Options::budget`](super::Options::budget). It
-    /// begins with the first. [`Running::change`](crate::set::Running::change) gives it another one.
+    /// Opens a network that may have any of these budgets, instead of [`Options::budget`]. It begins with the first. [`Running::change`](crate::set::Running::change) gives it another one.
     ///
     /// The plans of all shares are read and verified. The network keeps as much memory as the share that keeps most. While
     /// it has another share, the pool has the rest.

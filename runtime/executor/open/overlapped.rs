@@ -9,12 +9,12 @@
 //! values can be forgotten. A scope does: [`Instance::overlapped`] lends the model to a closure, and
 //! waits for all reads when that is left, by a panic, too.
 
-use super::load::LoadError;
-use super::load_progress::{LoadProgress, Polled};
-use super::loader::switch;
-use super::model::{Feed, Model, Sealed};
-use super::open::Instance;
+use super::instance::Instance;
 use crate::arena::{LoadList, Reads};
+use crate::executor::compute::loader::switch;
+use crate::executor::compute::model::{Feed, Model, Sealed};
+use crate::executor::load::progress::{LoadProgress, Polled};
+use crate::executor::load_error::LoadError;
 use crate::pack::PlanEntry;
 use crate::storage::Storage;
 use crate::sys::futex::Counter;
@@ -122,8 +122,8 @@ impl<'a> Instance<'a> {
     /// and while `body` does something else. When `body` is left, no read is in flight.
     ///
     /// Reads go on in the background only as far as the storage has a
-    /// [queue](crate::storage::Storage::queue) and [`Options::depth`](super::Options::depth) is more
-    /// than 1. Otherwise this is [`inline`](Self::inline).
+    /// [queue](crate::storage::Storage::queue) and
+    /// [`Options::depth`](crate::executor::Options::depth) is more than 1. Otherwise this is [`inline`](Self::inline).
     pub fn overlapped<S: Storage, T>(
         &mut self,
         storage: &mut S,

@@ -5,12 +5,12 @@
 //! [`Stage`](crate::pack::Stage) permits. A copy is issued as soon as its read is done and its
 //! release is issued, with the wait for it; a read blocks the loader, so it is what has the time.
 
-use super::load::LoadError;
-use super::load_progress::{LoadProgress, Polled, is_reached};
-use super::observer::Event;
-use super::shared::Shared;
+use super::progress::{LoadProgress, Polled, is_reached};
 use crate::arena::Weights;
 use crate::device::accelerator::{Accelerator, Stream};
+use crate::executor::load_error::LoadError;
+use crate::executor::observer::Event;
+use crate::executor::shared::Shared;
 use crate::pack::Load;
 use crate::proof::Proven;
 use crate::storage::Storage;
@@ -30,7 +30,7 @@ fn fetch<S: Storage>(
 }
 
 /// Performs one resident load. Only while neither side is at work.
-pub(super) fn resident<S: Storage>(
+pub(in crate::executor) fn resident<S: Storage>(
     shared: &Shared<'_>,
     proven: &Proven<'_>,
     weights: &mut Weights<'_, '_>,

@@ -1,17 +1,19 @@
 //! Opening a pack: tables into the arena, proof, residents.
 
-use super::current::Current;
-use super::enter::{enter, network, ring_bytes, tables, tables_end};
-use super::error::OpenError;
-use super::header::{Room, entries, entry_for, fitting, header, section, shapes, weights};
-use super::loader::Loader;
-use super::model::{Inline, Model};
-use super::observer::Observer;
-use super::options::Options;
-use super::shared::{Engine, Shared};
 use crate::arena::{Lapsing, PlannedMemory, Regions, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
+use crate::executor::change::enter::{enter, network, ring_bytes, tables, tables_end};
+use crate::executor::compute::loader::Loader;
+use crate::executor::compute::model::{Inline, Model};
+use crate::executor::current::Current;
+use crate::executor::error::OpenError;
+use crate::executor::header::{
+    Room, entries, entry_for, fitting, header, section, shapes, weights,
+};
+use crate::executor::observer::Observer;
+use crate::executor::options::Options;
+use crate::executor::shared::{Engine, Shared};
 use crate::kernels::Kernels;
 use crate::ops::cuda::{self, Launch};
 use crate::pack::crc32c::crc32c;
@@ -26,9 +28,9 @@ use bytemuck::bytes_of;
 /// An opened pack: its tables and residents in the arena, ready for inferences.
 #[derive(Debug)]
 pub struct Instance<'a> {
-    pub(super) shared: Shared<'a>,
-    pub(super) memory: PlannedMemory<'a>,
-    pub(super) current: Current<'a>,
+    pub(in crate::executor) shared: Shared<'a>,
+    pub(in crate::executor) memory: PlannedMemory<'a>,
+    pub(in crate::executor) current: Current<'a>,
 }
 
 impl<'a> Instance<'a> {

@@ -1,11 +1,11 @@
 //! Loads on a thread of their own: how the compute side and the loader wait for each other.
 
-use super::load::LoadError;
-use super::loader::Loader;
-use super::model::{Feed, Model, Sealed};
-use super::open::Instance;
-use super::shared::Shared;
+use super::instance::Instance;
 use crate::device::threads::{self, ThreadError};
+use crate::executor::compute::loader::Loader;
+use crate::executor::compute::model::{Feed, Model, Sealed};
+use crate::executor::load_error::LoadError;
+use crate::executor::shared::Shared;
 use crate::pack::PlanEntry;
 use crate::storage::Storage;
 use crate::storage::queue::SPIN_NS;

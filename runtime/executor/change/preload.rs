@@ -3,12 +3,12 @@
 //! They begin in the order of the plan, as many at once as the storage takes, and are verified in
 //! that order while others follow.
 
-use super::copied_loads;
-use super::load::LoadError;
 use super::residents::Saved;
-use super::shared::Shared;
-use super::switch::Switch;
 use crate::arena::{LoadList, Reads, Weights};
+use crate::executor::load::copied;
+use crate::executor::load_error::LoadError;
+use crate::executor::shared::Shared;
+use crate::executor::switch::Switch;
 use crate::proof::Proven;
 use crate::storage::Storage;
 use crate::sys::discard::has_room;
@@ -19,7 +19,7 @@ use heapless::Vec;
 const BATCH: usize = 128;
 
 /// Reads the residents that are not where they belong. Only while neither side is at work.
-pub(super) fn preload<S: Storage>(
+pub(in crate::executor) fn preload<S: Storage>(
     shared: &Shared<'_>,
     proven: &Proven<'_>,
     weights: &mut Weights<'_, '_>,
@@ -65,8 +65,7 @@ fn read<S: Storage>(
 ) -> Result<(), LoadError> {
     if shared.discrete().is_some() {
         let mut each = residents.iter();
-        return each
-            .try_for_each(|&at| copied_loads::resident(shared, proven, weights, storage, at));
+        return each.try_for_each(|&at| copied::resident(shared, proven, weights, storage, at));
     }
     weights.reading(storage, LoadList::Resident, shared.depth, |reads| {
         let mut next = residents;

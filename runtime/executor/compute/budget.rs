@@ -5,12 +5,12 @@
 //! to where the old ones were, residents of both are kept or moved, others are read. The loader does it, because it has the
 //! storage and the allocator of weights; the compute side asks and waits, without a plan meanwhile.
 
-use super::current::Current;
-use super::error::OpenError;
-use super::header::{Room, Unfit, choose};
 use super::model::{Feed, Model};
-use super::switch::{PlanError, Switch};
 use crate::arena::Lapsing;
+use crate::executor::current::Current;
+use crate::executor::error::OpenError;
+use crate::executor::header::{Room, Unfit, choose};
+use crate::executor::switch::{PlanError, Switch};
 use crate::pack::{PlanEntry, PlanView};
 use bytemuck::bytes_of;
 
@@ -45,7 +45,8 @@ pub enum BudgetError {
     /// The plans that are small enough have scratch for fewer threads than the pack was opened for.
     /// Nothing has changed.
     Threads {
-        /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
+        /// Threads that the pack was opened for:
+        /// [`Options::threads`](crate::executor::Options::threads).
         opened: u32,
         /// Threads of the plans.
         planned: u32,
@@ -163,7 +164,11 @@ impl<F: Feed> Model<'_, '_, F> {
     }
 
     /// The best plan of a shape within a budget.
-    pub(super) fn planned(&self, shape: u32, budget: u64) -> Result<PlanEntry, BudgetError> {
+    pub(in crate::executor) fn planned(
+        &self,
+        shape: u32,
+        budget: u64,
+    ) -> Result<PlanEntry, BudgetError> {
         if self.position != 0 {
             return Err(BudgetError::Running);
         }
@@ -171,7 +176,11 @@ impl<F: Feed> Model<'_, '_, F> {
     }
 
     /// The best plan of a shape within a budget, whether or not an inference has begun.
-    pub(super) fn chosen(&self, shape: u32, budget: u64) -> Result<PlanEntry, BudgetError> {
+    pub(in crate::executor) fn chosen(
+        &self,
+        shape: u32,
+        budget: u64,
+    ) -> Result<PlanEntry, BudgetError> {
         let shared = self.shared;
         let opened = shared.threads;
         let (arena, fast) = (budget, shared.fast);
@@ -184,7 +193,11 @@ impl<F: Feed> Model<'_, '_, F> {
     }
 
     /// Changes to the best plan of a shape within a budget.
-    pub(super) fn change(&mut self, shape: u32, budget: u64) -> Result<Switch, BudgetError> {
+    pub(in crate::executor) fn change(
+        &mut self,
+        shape: u32,
+        budget: u64,
+    ) -> Result<Switch, BudgetError> {
         let (shared, entry) = (self.shared, self.planned(shape, budget)?);
         self.current.budget = budget;
         let same = bytes_of(&entry) == bytes_of(&self.current.entry);

@@ -9,19 +9,19 @@
 //! descriptor of answers and one that the step writes to, by `poll`) gained nothing that could be
 //! measured, though up to a quarter of the reads began sooner.
 
-use super::load::LoadError;
-use super::observer::Event;
-use super::shared::Shared;
 use crate::arena::{Lapsing, Reads};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
+use crate::executor::load_error::LoadError;
+use crate::executor::observer::Event;
+use crate::executor::shared::Shared;
 use crate::pack::PlanView;
 use crate::proof::Proven;
 use crate::storage::Storage;
 
 /// How far the loader has come.
 #[derive(Debug)]
-pub(super) struct LoadProgress<'m, 'a> {
+pub(in crate::executor) struct LoadProgress<'m, 'a> {
     pub shared: &'m Shared<'a>,
     /// The plan that is followed, if there is one.
     pub proven: Lapsing<Proven<'a>>,
@@ -41,7 +41,7 @@ pub(super) struct LoadProgress<'m, 'a> {
 
 /// A position in the endless list of loads.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Position {
+pub(in crate::executor) struct Position {
     /// Next load of its inference.
     pub next: usize,
     /// Value of `steps_done` at which that inference starts.
@@ -68,7 +68,7 @@ impl Position {
 
 /// What the loader did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Polled {
+pub(in crate::executor) enum Polled {
     /// One load. With a staging ring: its copy is issued.
     Loaded,
     /// One read into the staging ring.
@@ -222,6 +222,6 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
 }
 
 /// Whether a count has come as far as `target`.
-pub(super) fn is_reached(count: u32, target: u32) -> bool {
+pub(in crate::executor) fn is_reached(count: u32, target: u32) -> bool {
     count.wrapping_sub(target) as i32 >= 0
 }

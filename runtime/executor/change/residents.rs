@@ -87,7 +87,7 @@ fn target(load: &Load) -> Range<u64> {
 
 /// The old residents' records, saved in the arena.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Saved {
+pub(in crate::executor) struct Saved {
     /// Where: bytes from the start of the arena.
     address: u64,
     count: usize,
@@ -95,13 +95,13 @@ pub(super) struct Saved {
 
 /// Bytes of residents that were not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(in crate::executor) struct Moved {
     pub kept_bytes: u64,
     pub moved_bytes: u64,
 }
 
 /// Room for the records of the residents of `old` where none of them lies, from `from` to `to`.
-pub(super) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
+pub(in crate::executor) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
     let bytes = size_of_val(old.resident.stored()) as u64;
     let mut room = from..from.checked_add(bytes)?;
     // Once, for residents in the order of their addresses.
@@ -123,7 +123,7 @@ impl Saved {
     /// Saves the records of a plan's residents, which lie in `bytes` (the arena from byte `start`
     /// on) at `records`, at byte `address` of the arena. Those that lie below `tables`, where the
     /// next plan's tables go, are lost.
-    pub(super) fn new(
+    pub(in crate::executor) fn new(
         bytes: &mut [u8],
         start: u64,
         records: Range<usize>,
@@ -166,13 +166,18 @@ impl Saved {
 
     /// Whether a load's place meets that of the records: it is to be filled when they have been
     /// used.
-    pub(super) fn meets(&self, load: &Load) -> bool {
+    pub(in crate::executor) fn meets(&self, load: &Load) -> bool {
         self.count > 0 && overlap(&target(load), &self.range())
     }
 
     /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's
     /// from byte `start` on, after the new plan's tables.
-    pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: Records<'_, Load>) -> Moved {
+    pub(in crate::executor) fn relocate(
+        &self,
+        bytes: &mut [u8],
+        start: u64,
+        new: Records<'_, Load>,
+    ) -> Moved {
         let mut moved = Moved::default();
         let parts = self.parts(bytes, start);
         parts.sort_unstable_by_key(|part| part.offset);
@@ -215,7 +220,7 @@ impl Saved {
     }
 
     /// Whether all of a new resident is where it belongs, after [`relocate`](Self::relocate).
-    pub(super) fn holds(&self, bytes: &mut [u8], start: u64, load: &Load) -> bool {
+    pub(in crate::executor) fn holds(&self, bytes: &mut [u8], start: u64, load: &Load) -> bool {
         if self.meets(load) {
             return false;
         }

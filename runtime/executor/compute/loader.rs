@@ -1,21 +1,21 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
 //!
 //! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is
-//! used: see [`load_progress`](super::load_progress). With a GPU, that steps are done up to the
-//! release means that they have been issued; the read waits until they are complete, too. For a GPU
-//! with a memory of its own, a load is a read and a copy: see
-//! [`copied_loads`](super::copied_loads).
+//! used: see [`progress`](crate::executor::load::progress). With a GPU, that steps are done up to
+//! the release means that they have been issued; the read waits until they are complete, too. For a
+//! GPU with a memory of its own, a load is a read and a copy: see
+//! [`copied`](crate::executor::load::copied).
 //!
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side
 //! that waits.
 
-use super::current::Current;
-use super::enter::enter;
-use super::load::LoadError;
-use super::load_progress::{LoadProgress, Polled};
-use super::shared::Shared;
-use super::switch::PlanError;
 use crate::arena::{Lapsing, LoadList, Weights};
+use crate::executor::change::enter::enter;
+use crate::executor::current::Current;
+use crate::executor::load::progress::{LoadProgress, Polled};
+use crate::executor::load_error::LoadError;
+use crate::executor::shared::Shared;
+use crate::executor::switch::PlanError;
 use crate::pack::PlanEntry;
 use crate::proof::Proven;
 use crate::storage::Storage;
@@ -30,7 +30,7 @@ pub(crate) struct Loader<'m, 'a> {
 }
 
 impl<'m, 'a> Loader<'m, 'a> {
-    pub(super) fn new(
+    pub(in crate::executor) fn new(
         shared: &'m Shared<'a>,
         weights: Weights<'m, 'a>,
         current: &Current<'a>,
@@ -42,7 +42,7 @@ impl<'m, 'a> Loader<'m, 'a> {
     /// Performs loads as their releases permit, those before `limit` where one is given, and calls
     /// `then` after each, or with the reason why there is none, until that breaks off or a load
     /// fails. No read is in flight when this returns.
-    pub(super) fn work<S: Storage>(
+    pub(in crate::executor) fn work<S: Storage>(
         &mut self,
         storage: &mut S,
         limit: Option<u32>,
@@ -63,12 +63,12 @@ impl<'m, 'a> Loader<'m, 'a> {
     }
 
     /// Back to the first load, when the accelerator has come to an end. The compute side waits.
-    pub(super) fn restart(&mut self) {
+    pub(in crate::executor) fn restart(&mut self) {
         self.progress.restart();
     }
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
-    pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
+    pub(in crate::executor) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
         switch(&mut self.progress, &mut self.weights, storage, entry);
     }
 
@@ -121,7 +121,7 @@ impl<'m, 'a> Loader<'m, 'a> {
 
 /// Changes to another plan and answers whoever has asked for it, and waits without a plan. No read is
 /// in flight.
-pub(super) fn switch<'a, S: Storage>(
+pub(in crate::executor) fn switch<'a, S: Storage>(
     progress: &mut LoadProgress<'_, 'a>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,

@@ -5,17 +5,17 @@
 //! needs them.
 
 use super::enter::{Timed, network, tables};
-use super::load_progress::LoadProgress;
-use super::shared::Shared;
-use super::switch::{PlanError, Switch};
 use crate::arena::{Chunks, Lapsing, Weights};
+use crate::executor::load::progress::LoadProgress;
+use crate::executor::shared::Shared;
+use crate::executor::switch::{PlanError, Switch};
 use crate::pack::{PlanEntry, flaw};
 use crate::proof::{Proven, ProvenSkeleton};
 use crate::storage::Storage;
 use crate::sys::now_ns;
 
 /// Changes to another plan and answers whoever has asked for it. All chunks are out, and no read is in flight.
-pub(super) fn follow<'a, S: Storage>(
+pub(in crate::executor) fn follow<'a, S: Storage>(
     progress: &mut LoadProgress<'_, 'a>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,

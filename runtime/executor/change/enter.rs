@@ -1,14 +1,14 @@
 //! Making a plan the one that is followed: skeleton and tables into the arena, proof, residents.
 //! `open` enters the first plan, a change of budget or shape the next.
 
-use super::header::page_up;
 use super::preload::preload;
 use super::residents::{Saved, room};
-use super::shared::Shared;
-use super::switch::{PlanError, Switch};
 use crate::arena::{Lapsing, Weights};
 use crate::device::Accelerator;
 use crate::device::accelerator::Home;
+use crate::executor::header::page_up;
+use crate::executor::shared::Shared;
+use crate::executor::switch::{PlanError, Switch};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{Flaw, PAGE, PlanEntry, PlanView, SKELETON, ShapeEntry, Skeleton, flaw};
 use crate::proof::{Bounds, Proven, ProvenSkeleton};
@@ -17,7 +17,7 @@ use crate::sys::now_ns;
 
 /// Where a plan's tables end in the arena. They take a page at least. Those of a pack that is used
 /// where it lies in memory are not in the arena.
-pub(super) fn tables_end(shared: &Shared<'_>, entry: &PlanEntry) -> Result<u64, Flaw> {
+pub(in crate::executor) fn tables_end(shared: &Shared<'_>, entry: &PlanEntry) -> Result<u64, Flaw> {
     if shared.pack().is_some() {
         return Ok(0);
     }
@@ -31,7 +31,7 @@ pub(super) fn tables_end(shared: &Shared<'_>, entry: &PlanEntry) -> Result<u64, 
 
 /// Reads a shape's skeleton, unless it is used where it lies in memory, and proves it. Nothing of
 /// another plan may be in use.
-pub(super) fn network<'a, S: Storage>(
+pub(in crate::executor) fn network<'a, S: Storage>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,
@@ -86,7 +86,7 @@ fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), Plan
 /// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right
 /// when the pack was opened says nothing of what a storage returns later, and the proof takes less
 /// time than the read.
-pub(super) fn tables<'a, S: Storage>(
+pub(in crate::executor) fn tables<'a, S: Storage>(
     shared: &Shared<'a>,
     network: &ProvenSkeleton<'a>,
     weights: &mut Weights<'_, 'a>,
@@ -130,7 +130,7 @@ fn read_tables<'a, S: Storage>(
 /// are used again. Reads the skeleton of its shape, unless that is in the arena and `known`.
 ///
 /// Only while the compute side waits and has no plan. On an error nothing in the arena is of use.
-pub(super) fn enter<'a, S: Storage>(
+pub(in crate::executor) fn enter<'a, S: Storage>(
     shared: &Shared<'a>,
     known: Option<ProvenSkeleton<'a>>,
     weights: &mut Weights<'_, 'a>,
@@ -200,7 +200,7 @@ fn fits(
 pub const RESIDENT_PIECE: u64 = 1 << 20;
 
 /// Bytes of staging ring that a plan needs on a GPU with a memory of its own.
-pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
+pub(in crate::executor) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
     if !plan.loads.is_empty() && plan.staging_bytes == 0 {
         return Err(PlanError::Unstaged);
     }
@@ -231,7 +231,7 @@ fn save<'a>(
 }
 
 /// A storage, and the time spent in it.
-pub(super) struct Timed<'s, S> {
+pub(in crate::executor) struct Timed<'s, S> {
     pub storage: &'s mut S,
     pub ns: u64,
 }

@@ -7,16 +7,16 @@
 //! A plan that streams begins no load of the next inference before that begins: the room is other networks'
 //! in between.
 
-use super::budget::BudgetError;
 use super::chunked::{ChunkError, ChunkedInstance};
-use super::follow::follow;
-use super::load::LoadError;
-use super::load_progress::{LoadProgress, Polled};
-use super::loader::switch;
-use super::model::{Feed, InferError, Model, PortError, Progress, Sealed};
-use super::open::Instance;
+use super::instance::Instance;
 use crate::arena::{ArenaError, Chunks, Lane, LoadList};
 use crate::device::Device;
+use crate::executor::change::follow::follow;
+use crate::executor::compute::budget::BudgetError;
+use crate::executor::compute::loader::switch;
+use crate::executor::compute::model::{Feed, InferError, Model, PortError, Progress, Sealed};
+use crate::executor::load::progress::{LoadProgress, Polled};
+use crate::executor::load_error::LoadError;
 use crate::pack::{PlanEntry, Port};
 use crate::storage::Storage;
 use crate::sys::discard::has_room;
