@@ -6,6 +6,7 @@
 //! second-level cache holds. Times are the best of many repetitions, since other programs disturb them.
 
 use eyelet::device::Device;
+use eyelet::kernels::table::Packed;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{Call, LayerError, Operand, Problem, Slice, conv, depthwise, winograd};
@@ -346,7 +347,7 @@ fn measure(
                 oc as usize,
             )
             .expect("a matrix"),
-            weights: &weights[copy * floats..][..floats],
+            weights: Packed::new(&weights[copy * floats..][..floats]),
             prefetch: Default::default(),
             first: 0,
             count: panels,

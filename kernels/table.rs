@@ -19,6 +19,7 @@ mod igemm;
 mod indirection;
 #[cfg(eyelet_neon)]
 mod midr;
+mod packed;
 mod pool;
 mod prefetch;
 mod rows;
@@ -33,6 +34,7 @@ pub use gemms::{Gemms, Product};
 pub use grid::Grid;
 pub use igemm::{Addend, Panel, Target};
 pub use indirection::Indirection;
+pub use packed::Packed;
 pub use pool::{Pooling, Positions, Taps};
 pub use prefetch::Prefetch;
 pub use window::Window;

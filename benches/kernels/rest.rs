@@ -4,6 +4,7 @@ use super::{Line, fill, lines};
 use bytemuck::Pod;
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
+use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
@@ -178,7 +179,7 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
             operands,
             out: MatMut::new(bytemuck::cast_slice_mut(&mut out), rows, cols, cols)
                 .expect("a matrix"),
-            weights: &[],
+            weights: Packed::default(),
             prefetch: Default::default(),
             first: 0,
             count: 0,

@@ -1,5 +1,6 @@
 //! Weights that are used soon, and what kernels fetch of them.
 
+use super::Packed;
 use core::ptr;
 
 /// Where weights lie that are used after the current ones. It is a hint: kernels fetch the bytes
@@ -25,8 +26,8 @@ impl Prefetch {
     }
 
     /// The hint for `rest` if there is any, which is used first, and else this one.
-    pub fn behind(self, rest: &[f32]) -> Self {
-        if rest.is_empty() { self } else { Self::of(rest) }
+    pub fn behind(self, rest: Packed<'_>) -> Self {
+        if rest.is_empty() { self } else { Self::of(rest.floats()) }
     }
 
     /// Whether there is nothing to fetch.

@@ -1,6 +1,6 @@
 //! Widening: weights of 16 and 8 bits to the floats that kernels compute with.
 
-use super::{Kernels, bf16, dequantised, f16};
+use super::{Kernels, Packed, bf16, dequantised, f16};
 use crate::pack::{Encoding, Isa};
 
 /// # Safety
@@ -110,12 +110,21 @@ impl Kernels {
     ///
     /// # Panics
     /// When there are not so many, or a width that kernels have not.
-    pub fn widen(&self, encoding: Encoding, panel: &[f32], width: usize, k: usize, to: &mut [f32]) {
+    pub fn widen(
+        &self,
+        encoding: Encoding,
+        panel: Packed<'_>,
+        width: usize,
+        k: usize,
+        to: &mut [f32],
+    ) {
         let nr = self.nr();
         let start = k * width;
-        let body = &bytemuck::cast_slice::<f32, u8>(panel)[encoding.head_bytes(nr)..];
+        let body = &panel.bytes()[encoding.head_bytes(nr)..];
         let (function, one): (_, fn(u16) -> f32) = match encoding {
-            Encoding::F32 => return to.copy_from_slice(&panel[nr + start..][..to.len()]),
+            Encoding::F32 => {
+                return to.copy_from_slice(&panel.floats()[nr + start..][..to.len()]);
+            }
             Encoding::F16 => (self.widen.f16, f16),
             Encoding::Bf16 => (self.widen.bf16, bf16),
             Encoding::I8 => return self.widen_eight(panel, width, &body[start..], to),
@@ -137,13 +146,13 @@ impl Kernels {
     pub fn widen_channel(
         &self,
         encoding: Encoding,
-        panel: &[f32],
+        panel: Packed<'_>,
         [width, lane]: [usize; 2],
         to: &mut [f32],
     ) {
         let nr = self.nr();
         assert!(lane < width && width <= nr, "channel {lane} of {width} in a panel for {nr}");
-        let body = &bytemuck::cast_slice::<f32, u8>(panel)[encoding.head_bytes(nr)..];
+        let body = &panel.bytes()[encoding.head_bytes(nr)..];
         let halves = |one: fn(u16) -> f32, to: &mut [f32]| {
             let from = &bytemuck::cast_slice::<u8, u16>(body)[..to.len() * width];
             let from = from.chunks_exact(width);
@@ -151,14 +160,14 @@ impl Kernels {
         };
         match encoding {
             Encoding::F32 => {
-                let from = panel[nr..][..to.len() * width].chunks_exact(width);
+                let from = panel.floats()[nr..][..to.len() * width].chunks_exact(width);
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = from[lane]);
             }
             Encoding::F16 => halves(f16, to),
             Encoding::Bf16 => halves(bf16, to),
             Encoding::I8 => {
-                let (scale, rest) = panel[nr..].split_at(nr);
-                let (scale, zero) = (scale[lane], bytemuck::cast_slice::<f32, i8>(rest)[lane]);
+                let (scales, zeros) = scales(panel, nr);
+                let (scale, zero) = (scales[lane], zeros[lane]);
                 let from = &bytemuck::cast_slice::<u8, i8>(body)[..to.len() * width];
                 let from = from.chunks_exact(width);
                 let one = |from: &[i8]| dequantised(from[lane], zero, scale);
@@ -167,7 +176,7 @@ impl Kernels {
         }
     }
 
-    fn widen_eight(&self, panel: &[f32], width: usize, from: &[u8], to: &mut [f32]) {
+    fn widen_eight(&self, panel: Packed<'_>, width: usize, from: &[u8], to: &mut [f32]) {
         let nr = self.nr();
         assert!((1..=nr).contains(&width), "{width} channels in a panel with room for {nr}");
         let rows = to.len().saturating_sub(nr - width) / width;
@@ -177,8 +186,7 @@ impl Kernels {
         let count = (rows - 1) * width + nr;
         let from: &[i8] = bytemuck::cast_slice(&from[..count]);
         let to = &mut to[..count];
-        let (scale, rest) = panel[nr..].split_at(nr);
-        let zero: &[i8] = &bytemuck::cast_slice(rest)[..nr];
+        let (scale, zero) = scales(panel, nr);
         let widen = Widen8 {
             from: from.as_ptr(),
             rows,
@@ -191,6 +199,12 @@ impl Kernels {
         // processors that can run them.
         unsafe { (self.widen.i8)(&widen) }
     }
+}
+
+/// What a panel of 8-bit weights has after its biases: the scales of `nr` channels, and their zeros.
+fn scales(panel: Packed<'_>, nr: usize) -> (&[f32], &[i8]) {
+    let (scales, rest) = panel.floats()[nr..].split_at(nr);
+    (scales, &bytemuck::cast_slice(rest)[..nr])
 }
 
 #[cfg(test)]
@@ -231,7 +245,7 @@ mod tests {
 
     /// One channel's weights are those of all channels, one of each k.
     fn channels_are_lanes(kernels: &Kernels, of: Encoding, panel: &[f32], sizes: [usize; 2]) {
-        let [width, rows] = sizes;
+        let ([width, rows], panel) = (sizes, Packed::new(panel));
         let mut wide = vec![0.0f32; rows * width + kernels.nr() - width];
         kernels.widen(of, panel, width, 0, &mut wide);
         for lane in 0..width {
@@ -254,7 +268,7 @@ mod tests {
                     let panels = [0, 1, 2, 3, 5, (1 << 16) / nr - 8].map(|panels| panels * nr);
                     for count in panels.into_iter().chain([1, 3, 7, 9, 31, 37, 65]) {
                         let mut wide = vec![-1.0f32; count + 1];
-                        kernels.widen(encoding, &panel, width, k, &mut wide[..count]);
+                        kernels.widen(encoding, Packed::new(&panel), width, k, &mut wide[..count]);
                         assert_eq!(wide[count], -1.0);
                         for (i, found) in wide[..count].iter().enumerate() {
                             let bits = (start + i) as u16;
@@ -291,7 +305,7 @@ mod tests {
                 for (k, count) in [(0, rows), (1, 1), (17, 2), (200, 100), (299, 1)] {
                     let floats = count * width + nr - width;
                     let mut wide = vec![-1.0f32; floats + 1];
-                    kernels.widen(Encoding::I8, &panel, width, k, &mut wide[..floats]);
+                    kernels.widen(Encoding::I8, Packed::new(&panel), width, k, &mut wide[..floats]);
                     assert_eq!(wide[floats], -1.0);
                     for (at, found) in wide[..floats].iter().enumerate() {
                         let row = (at / width).min(count - 1);

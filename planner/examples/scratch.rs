@@ -6,6 +6,7 @@
 
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
+use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{INPUTS, Method, OpKind, PAGE, Step};
@@ -77,7 +78,7 @@ impl Memory {
             output,
             operands,
             out: MatMut::new(self.made.floats(), rows, cols, cols)?,
-            weights: &self.weights.floats()[from / 4..(from + bytes) / 4],
+            weights: Packed::new(&self.weights.floats()[from / 4..(from + bytes) / 4]),
             prefetch: Default::default(),
             first: 0,
             count: layer.panels as usize,

@@ -20,7 +20,7 @@ use super::Chunks;
 use super::staging::{Launches, Ring, base, mirror};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::kernels::table::Prefetch;
+use crate::kernels::table::{Packed, Prefetch};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
 use crate::pack::{FAST, INPUTS, NONE, Region, Step};
@@ -86,7 +86,7 @@ unsafe impl Send for Activations<'_> {}
 pub(crate) struct Operands<'a> {
     pub inputs: [Operand<'a>; INPUTS],
     pub out: MatMut<'a>,
-    pub weights: &'a [f32],
+    pub weights: Packed<'a>,
     pub scratch: &'a mut [u8],
 }
 
@@ -320,14 +320,14 @@ impl Activations<'_> {
             Operands {
                 inputs,
                 out: MatMut::from_raw(data, rows, cols, pitch, lent[INPUTS].clone()),
-                weights: match (weights, step.weights_in) {
+                weights: Packed::new(match (weights, step.weights_in) {
                     (0, _) => &[],
                     (_, Region::Mapped) => mapped,
                     (bytes, Region::Arena) => core::slice::from_raw_parts(
                         self.base.add(step.weights as usize).cast::<f32>(),
                         bytes / 4,
                     ),
-                },
+                }),
                 scratch: match step.scratch_bytes as usize {
                     0 => &mut [],
                     bytes => core::slice::from_raw_parts_mut(self.at(step.scratch), bytes),

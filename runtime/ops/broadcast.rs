@@ -94,7 +94,7 @@ pub(super) fn sides<'a, const N: usize>(
     constants: &[Option<[u32; 4]>; N],
 ) -> Option<[Side<'a>; N]> {
     let mut sides = [Side::Output; N];
-    let mut weights = call.weights;
+    let mut weights = call.weights.floats();
     for (index, constant) in constants.iter().enumerate() {
         sides[index] = match (constant, &call.operands[index]) {
             (Some(dims), _) => {

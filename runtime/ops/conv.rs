@@ -449,7 +449,7 @@ pub fn run(call: Call<'_>) {
     let Operand::Mat(input) = operands[0] else {
         unreachable!("`validate` refuses a convolution without an input of its own");
     };
-    let (window, channels) = (division.window, division.channels);
+    let (window, channels, weights) = (division.window, division.channels, weights.floats());
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
     // Of a panel's floats those that the step has, and which chains they are for.

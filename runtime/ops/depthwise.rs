@@ -154,7 +154,7 @@ pub fn run(call: Call<'_>) {
         unreachable!("`validate` refuses a convolution without an input of its own");
     };
     let nr = kernels.nr();
-    let window = division.window;
+    let (window, weights) = (division.window, weights.floats());
     let [height, width] = window.output;
     let panel_floats = (1 + window.kernel[0] * window.kernel[1] * window.channels) * nr;
     let run_bytes = if window.channels > 1 { GROUPED_RUN_BYTES } else { RUN_BYTES };

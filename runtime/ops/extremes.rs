@@ -460,7 +460,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
             output: *output,
             operands: from_fn(operand),
             out: MatMut::new(&mut out[offset..], rows, cols, pitch).unwrap(),
-            weights: &packed,
+            weights: Packed::new(&packed),
             prefetch: Prefetch::default(),
             first: slice.first as usize,
             count: slice.count as usize,

@@ -89,11 +89,11 @@ pub fn run(mut call: Call<'_>) {
                 out.fill(f32::NAN);
                 continue;
             };
-            for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks_exact(panel)) {
+            for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks(panel)) {
                 let mut line = [0.0; MOST_LANES];
                 let line = &mut line[..nr];
                 call.kernels.widen(encoding, panel, width, entry, line);
-                for ((out, x), bias) in out.iter_mut().zip(&*line).zip(panel) {
+                for ((out, x), bias) in out.iter_mut().zip(&*line).zip(panel.biases(nr)) {
                     *out = *x + bias;
                 }
             }

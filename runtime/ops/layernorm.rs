@@ -44,7 +44,7 @@ pub fn validate(
 pub fn run(mut call: Call<'_>) {
     let LayerNormParams { epsilon, about_zero } = params(call.layer);
     let (cols, first) = (call.out.cols(), call.rows.start);
-    let (scale, shift) = call.weights.split_at(cols);
+    let (scale, shift) = call.weights.floats().split_at(cols);
     let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     let kernels = call.kernels;

@@ -70,7 +70,8 @@ pub fn run(mut call: Call<'_>) {
             match entry {
                 None => out.fill(f32::NAN),
                 Some(entry) => {
-                    let panel = &call.weights[(holder - panels.start) * panel..][..panel];
+                    let at = holder - panels.start;
+                    let panel = call.weights.panels(at..at + 1, panel);
                     let channel = [width, entry % width];
                     call.kernels.widen_channel(encoding, panel, channel, out);
                     out.iter_mut().for_each(|x| *x *= scale);

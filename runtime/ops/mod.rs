@@ -74,7 +74,7 @@ pub use work::{Work, step_work, work};
 
 use crate::device::{Device, Inline, Split};
 use crate::kernels::Kernels;
-use crate::kernels::table::Prefetch;
+use crate::kernels::table::{Packed, Prefetch};
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Encoding, INPUTS, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
@@ -127,7 +127,7 @@ pub struct Call<'a> {
     pub out: MatMut<'a>,
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding;
     /// or of its chains only.
-    pub weights: &'a [f32],
+    pub weights: Packed<'a>,
     /// What the next step reads first of its weights, for operators that fetch theirs.
     pub prefetch: Prefetch,
     /// First panel of the step.

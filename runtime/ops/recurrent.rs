@@ -152,7 +152,7 @@ pub fn run(mut call: Call<'_>) {
     }
     let work = batch.saturating_mul(width).saturating_mul(hidden) / 16;
     let device = device_for(call.device, work);
-    let cell = Cell { p, kernels, device, weights: call.weights, batch, gate };
+    let cell = Cell { p, kernels, device, weights: call.weights.floats(), batch, gate };
     for step in 0..times {
         let time = if p.reverse == 1 { times - 1 - step } else { step };
         let rows = time * batch..(time + 1) * batch;

@@ -95,7 +95,7 @@ pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let params: ResampleParams = params(call.layer);
     let extent = call.inputs[0].dims[params.axis as usize];
-    let axis = Axis { params, extent, table: call.weights };
+    let axis = Axis { params, extent, table: call.weights.floats() };
     let [_, lines, width, _] = call.inputs[0].dims.map(|extent| extent as usize);
     let [_, out_lines, out_width, _] = call.output.dims.map(|extent| extent as usize);
     let (cols, first) = (call.out.cols(), call.rows.start);

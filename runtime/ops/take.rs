@@ -76,7 +76,7 @@ pub fn run(mut call: Call<'_>) {
     let (cols, first) = (call.out.cols(), call.rows.start);
     let out = call.out.part_mut(call.rows, 0..cols);
     let device = device_for(call.device, out.rows() * cols);
-    let (indices, weights) = (call.operands[1], call.weights);
+    let (indices, weights) = (call.operands[1], call.weights.floats());
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let at = first + share.rows.start + row;

@@ -6,6 +6,7 @@ use super::{
     validate, validate_slice,
 };
 use crate::kernels::Kernels;
+use crate::kernels::table::Packed;
 pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available, most_ways, scratch};
 use crate::matrix::{MatMut, MatRef};
@@ -226,7 +227,7 @@ impl Case {
                 .unwrap()
             };
             let panel = self.layer.panel_bytes as usize / 4;
-            let weights = &self.weights[slice.first as usize * panel..];
+            let weights = Packed::new(&self.weights[slice.first as usize * panel..]);
             let mut scratch = scratch(bytes);
             super::run(Call {
                 layer: &self.layer,

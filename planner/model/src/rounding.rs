@@ -7,6 +7,7 @@ use crate::weights::{Overflow, pack_panels, panels};
 use bytemuck::{Pod, Zeroable};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
+use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{Encoding, INPUTS, Layer, Method, NONE, OpKind, Tensor};
@@ -153,7 +154,7 @@ impl Activations {
             output,
             operands: std::array::from_fn(operand),
             out,
-            weights,
+            weights: Packed::new(weights),
             prefetch: Default::default(),
             first: first as usize,
             count: count as usize,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::kernels::Kernels;
-use crate::kernels::table::Chains;
+use crate::kernels::table::{Chains, Packed};
 use crate::kernels::testing::{
     Threads, assert_close, available, floats, most_ways, pack_narrow, scratch,
 };
@@ -333,7 +333,9 @@ impl Case {
                     Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
-                weights: &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
+                weights: Packed::new(
+                    &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
+                ),
                 prefetch: Default::default(),
                 first,
                 count: slice.count as usize,

@@ -5,6 +5,7 @@ use super::testing::{Case, case, tensor};
 use super::*;
 use crate::device::PARTS;
 use crate::kernels::Kernels;
+use crate::kernels::table::Packed;
 use crate::kernels::testing::{Threads, available, pack, scratch, sweeps};
 use crate::matrix::MatRef;
 use crate::ops::testing::Residual;
@@ -248,7 +249,7 @@ fn special_values() {
                     Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, 5, 5).unwrap(),
-                weights: &packed,
+                weights: Packed::new(&packed),
                 prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,
@@ -366,7 +367,7 @@ fn random_records() {
                 Operand::Absent,
             ],
             out: MatMut::new(&mut out, rows as usize, cols, cols).unwrap(),
-            weights: &vec![0.5; weights as usize],
+            weights: Packed::new(&vec![0.5; weights as usize]),
             prefetch: Default::default(),
             first: 0,
             count: panels as usize,

@@ -3,6 +3,7 @@
 use super::super::testing::{Case, Random, Threads, layer};
 use super::*;
 use crate::kernels::Kernels;
+use crate::kernels::table::Packed;
 use crate::matrix::MatRef;
 use crate::ops::{Problem, Slice, validate_rings, validate_slice};
 use crate::pack::{Activation, Method, OpKind};
@@ -170,7 +171,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
                 Operand::Absent,
             ],
             out: MatMut::new(&mut memory, 1, len, len).unwrap(),
-            weights: &[],
+            weights: Packed::default(),
             prefetch: Default::default(),
             first: 0,
             count: 0,

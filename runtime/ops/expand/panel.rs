@@ -3,6 +3,7 @@
 use super::Expansion;
 use crate::device::{self, Device, Split};
 use crate::kernels::Kernels;
+use crate::kernels::table::Packed;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::Encoding;
 use core::ops::Range;
@@ -13,7 +14,7 @@ const FILTERS: usize = 16;
 /// Filters that are transformed together.
 pub(super) struct Filters<'a> {
     /// Stored panels.
-    pub weights: &'a [f32],
+    pub weights: Packed<'a>,
     /// Input channels.
     pub channels: Range<usize>,
     /// Floats before the frequencies of each panel, which stay as they are.
@@ -47,10 +48,10 @@ impl Expansion {
     }
 
     /// Widens one panel.
-    pub(super) fn panel(&self, kernels: &Kernels, stored: &[f32], out: &mut [f32]) {
+    pub(super) fn panel(&self, kernels: &Kernels, stored: Packed<'_>, out: &mut [f32]) {
         let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
         let (bias, body) = out.split_at_mut(nr);
-        bias.copy_from_slice(&stored[..nr]);
+        bias.copy_from_slice(stored.biases(nr));
         // What fills a panel up to its size is not read.
         let weights = body.len().min(self.k * width + nr - width);
         kernels.widen(self.encoding, stored, width, 0, &mut body[..weights]);
@@ -73,7 +74,7 @@ impl Expansion {
         let panels = weights.len() / stored;
         if panels < device.threads() {
             let part = Split::Cols(channels.len().div_ceil(device.threads()) * nr);
-            for (stored, out) in weights.chunks_exact(stored).zip(out.chunks_exact_mut(floats)) {
+            for (stored, out) in weights.chunks(stored).zip(out.chunks_exact_mut(floats)) {
                 let Some(out) = MatMut::new(&mut out[before..], points, cols, cols) else { return };
                 device::divide(device, out, part, scratch, each, |share| {
                     let these = first + share.cols.start..first + share.cols.end;
@@ -85,7 +86,7 @@ impl Expansion {
         let Some(out) = MatMut::new(out, panels, floats, floats) else { return };
         device::divide(device, out, Split::Rows(1), scratch, each, |mut share| {
             for (row, panel) in share.rows.clone().enumerate() {
-                let stored = &weights[panel * stored..][..stored];
+                let stored = weights.panels(panel..panel + 1, stored);
                 let out = &mut share.out.row_mut(row)[before..];
                 let Some(out) = MatMut::new(out, points, cols, cols) else { return };
                 self.transform(kernels, stored, first..first + cols, out, share.scratch);
@@ -98,7 +99,7 @@ impl Expansion {
     fn transform(
         &self,
         kernels: &Kernels,
-        stored: &[f32],
+        stored: Packed<'_>,
         these: Range<usize>,
         mut out: MatMut<'_>,
         filters: &mut [u8],
@@ -108,7 +109,7 @@ impl Expansion {
         if self.encoding == Encoding::F32 && !self.is_narrow() {
             // Filters of a whole panel.
             let count = channels * nr;
-            let taps = MatRef::new(&stored[nr..], 9, count, count);
+            let taps = MatRef::new(&stored.floats()[nr..], 9, count, count);
             let taps = taps.unwrap_or_else(|| unreachable!("`validate` has measured the panel"));
             return kernels.winograd_weights(tile, taps.part(0..9, these), out);
         }
@@ -127,7 +128,7 @@ impl Expansion {
 
     /// Weights of a panel from its k `first` on as floats, with room for a full panel's channels
     /// for each k.
-    fn widen_filters(&self, kernels: &Kernels, stored: &[f32], first: usize, out: &mut [f32]) {
+    fn widen_filters(&self, kernels: &Kernels, stored: Packed<'_>, first: usize, out: &mut [f32]) {
         let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
         let run = if width == nr { out.len() } else { nr };
         for (k, out) in (first..).zip(out.chunks_mut(run)) {

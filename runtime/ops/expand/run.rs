@@ -5,7 +5,7 @@ use super::scratch::Making;
 use super::{Expansion, ROW_WEIGHTS};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Kernels;
-use crate::kernels::table::{Addend, Indirection, Panel, Target};
+use crate::kernels::table::{Addend, Indirection, Packed, Panel, Target};
 use crate::matrix::MatMut;
 use crate::ops::conv::{self, addend, clamp, finish, part};
 use crate::ops::winograd::{ChannelBlocks, by_channels};
@@ -34,15 +34,16 @@ impl Expansion {
         let expanded: &mut [f32] = bytemuck::cast_slice_mut(expanded);
         for panels in (0..groups).map(|index| device::cut(call.count, groups, 1, index)) {
             let expanded = &mut expanded[..panels.len() * floats];
-            let weights = &call.weights[panels.start * stored..panels.end * stored];
+            let weights = call.weights.panels(panels.clone(), stored);
             self.expand(call.kernels, call.device, weights, expanded, scratch);
-            let prefetch = call.prefetch.behind(&call.weights[panels.end * stored..]);
+            let prefetch =
+                call.prefetch.behind(call.weights.panels(panels.end..call.count, stored));
             run_operator(Call {
                 prefetch,
                 layer: &self.plain,
                 operands: call.operands,
                 out: call.out.reborrow(),
-                weights: expanded,
+                weights: Packed::new(expanded),
                 first: call.first + panels.start,
                 count: panels.len(),
                 method: Method::default(),
@@ -58,7 +59,7 @@ impl Expansion {
         &self,
         kernels: &Kernels,
         device: &dyn Device,
-        weights: &[f32],
+        weights: Packed<'_>,
         expanded: &mut [f32],
         scratch: &mut [u8],
     ) {
@@ -68,17 +69,14 @@ impl Expansion {
             let Some(out) = MatMut::new(expanded, panels, floats, floats) else { return };
             return device::divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
                 for (row, panel) in share.rows.clone().enumerate() {
-                    self.panel(
-                        kernels,
-                        &weights[panel * stored..][..stored],
-                        share.out.row_mut(row),
-                    );
+                    let stored = weights.panels(panel..panel + 1, stored);
+                    self.panel(kernels, stored, share.out.row_mut(row));
                 }
             });
         }
         let nr = self.isa.panel();
-        for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored)) {
-            out[..nr].copy_from_slice(&stored[..nr]);
+        for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks(stored)) {
+            out[..nr].copy_from_slice(stored.biases(nr));
         }
         let filters = Filters { weights, channels: 0..self.channels(), before: nr };
         self.transform_panels(kernels, device, filters, expanded, scratch);
@@ -89,7 +87,7 @@ impl Expansion {
         let stored = self.stored_bytes / 4;
         let transform =
             |panels: Range<usize>, channels: Range<usize>, out: &mut [f32], scratch: &mut [u8]| {
-                let weights = &weights[panels.start * stored..panels.end * stored];
+                let weights = weights.panels(panels, stored);
                 let filters = Filters { weights, channels, before: 0 };
                 self.transform_panels(kernels, device, filters, out, scratch);
             };
@@ -126,7 +124,7 @@ impl Expansion {
                 output: Tensor { dims: [a, b, c, here.len() as u32], ..output },
                 operands: [operands[0], residual, Operand::Absent],
                 out,
-                weights: &weights[panels.start * stored..panels.end * stored],
+                weights: weights.panels(panels.clone(), stored),
                 prefetch: call.prefetch,
                 first: 0,
                 count: panels.len(),
@@ -149,17 +147,18 @@ impl Expansion {
             let expanded: &mut [f32] = bytemuck::cast_slice_mut(expanded);
             for first in (0..part.count).step_by(chunk) {
                 let count = chunk.min(part.count - first);
-                let weights = part.weights[first * stored..].chunks_exact(stored);
-                for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights).take(count) {
+                let weights = part.weights.panels(first..first + count, stored).chunks(stored);
+                for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights) {
                     self.panel(part.kernels, stored, out);
                 }
-                let prefetch = part.prefetch.behind(&part.weights[(first + count) * stored..]);
+                let prefetch =
+                    part.prefetch.behind(part.weights.panels(first + count..part.count, stored));
                 run_operator(Call {
                     prefetch,
                     layer: &self.plain,
                     operands: part.operands,
                     out: part.out.reborrow(),
-                    weights: &expanded[..count * floats],
+                    weights: Packed::new(&expanded[..count * floats]),
                     first,
                     count,
                     rows: part.rows.clone(),
@@ -187,7 +186,7 @@ impl Expansion {
             let lists = Indirection::convolution(&window, input, row.clone(), 1, scratch);
             let (chains, unbounded) = (lists.chains(), [f32::NEG_INFINITY, f32::INFINITY]);
             let limits = clamp(&part.layer.activation);
-            for (panel, stored) in part.weights.chunks_exact(stored).enumerate() {
+            for (panel, stored) in part.weights.chunks(stored).enumerate() {
                 let cols = panel * width..((panel + 1) * width).min(part.out.cols());
                 let mut out = part.out.part_mut(row.clone(), cols.clone());
                 for chain in 0..chains.count() {
@@ -195,7 +194,7 @@ impl Expansion {
                     let mut sums = [0.0; MOST_LANES];
                     // As `Chains` has it.
                     let residual = if chain == 0 {
-                        sums[..nr].copy_from_slice(&stored[..nr]);
+                        sums[..nr].copy_from_slice(stored.biases(nr));
                         addend(&part.operands[1], row.clone(), cols.clone())
                     } else {
                         Addend::Output

@@ -3,7 +3,7 @@
 
 use super::super::testing::{Case, Random};
 use super::*;
-use crate::kernels::table::Chains;
+use crate::kernels::table::{Chains, Packed};
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{Problem, Slice};
@@ -87,7 +87,7 @@ fn check(p: MatMulParams) {
                     output,
                     operands: [operand(0), operand(1), Operand::Absent],
                     out: MatMut::new(&mut out, rows, n, n).unwrap(),
-                    weights: &[],
+                    weights: Packed::default(),
                     prefetch: Default::default(),
                     first: 0,
                     count: 0,

@@ -3,6 +3,7 @@
 
 use super::slide::{POISON, Slide};
 use super::*;
+use crate::kernels::table::Packed;
 use crate::kernels::testing::scratch;
 use crate::ops::rows_read;
 use crate::pack::Method;
@@ -116,7 +117,7 @@ impl Slide<'_> {
                 out: unsafe {
                     MatMut::from_raw(out, output.rows() as usize, cols, pitch, rows.clone())
                 },
-                weights: self.weights,
+                weights: Packed::new(self.weights),
                 prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,

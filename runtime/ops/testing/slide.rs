@@ -2,6 +2,7 @@
 //! makes.
 
 use super::*;
+use crate::kernels::table::Packed;
 use crate::kernels::testing::scratch;
 use crate::ops::{Problem, Reads, reads, row, rows_read, validate_rings};
 use crate::pack::Method;
@@ -149,7 +150,7 @@ impl Slide<'_> {
                 output: self.output,
                 operands: core::array::from_fn(operand),
                 out: MatMut::new(&mut out.floats, rows, cols, pitch).unwrap(),
-                weights: self.weights,
+                weights: Packed::new(self.weights),
                 prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,

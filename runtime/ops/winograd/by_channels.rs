@@ -158,7 +158,7 @@ impl Part<'_> {
                     let finish = Finish {
                         products: &products[index * of_panel + slot * nr..],
                         stride: floats,
-                        bias: &weights[panel * stored..][..nr],
+                        bias: weights.panels(panel..panel + 1, stored).biases(nr),
                         addend: addend(
                             &operands[1],
                             rows.start + here.start..rows.start + here.end,

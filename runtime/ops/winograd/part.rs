@@ -190,7 +190,7 @@ impl Part<'_> {
         let at = |panel: usize, point: usize| {
             (panel - self.call.first) * panel_floats + nr + point * channels * nr
         };
-        let mut gemms = kernels.gemms(lists, weights, products).then(self.call.prefetch);
+        let mut gemms = kernels.gemms(lists, weights.floats(), products).then(self.call.prefetch);
         for (index, frequency) in present.iter().enumerate() {
             let Frequency { point, first, tiles } = *frequency;
             // After the run's last panel.
@@ -229,7 +229,7 @@ impl Part<'_> {
         let panel_floats = self.panel_floats();
         for (panel, products) in run.zip(products.chunks_exact(self.division.product_floats())) {
             let at = outputs.panel(panel);
-            let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
+            let bias = &weights.floats()[(panel - self.call.first) * panel_floats..][..nr];
             let rows = 0..out.rows();
             let mut panel_out = out.part_mut(rows, at.start - before..at.end - before);
             let rows = self.rows_before..self.rows_before + panel_out.rows();

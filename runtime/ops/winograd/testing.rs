@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernels::Kernels;
+use crate::kernels::table::Packed;
 use crate::kernels::testing::{Threads, available, floats, most_ways, scratch, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
@@ -232,7 +233,9 @@ impl Case {
                     Operand::Absent,
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
-                weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                weights: Packed::new(
+                    &packed[first * panel..(first + slice.count as usize) * panel],
+                ),
                 prefetch: Default::default(),
                 first,
                 count: slice.count as usize,

@@ -276,6 +276,7 @@ fn pack_eight(
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use eyelet::kernels::table::Packed;
     use eyelet::ops::winograd;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
@@ -556,7 +557,7 @@ mod tests {
                 for (eight, floats) in eight.chunks_exact(stored).zip(floats.chunks_exact(plain)) {
                     assert_eq!(eight[..nr], floats[..nr]);
                     let mut wide = vec![0.0; k * width + nr - width];
-                    kernels.widen(Encoding::I8, eight, width, 0, &mut wide);
+                    kernels.widen(Encoding::I8, Packed::new(eight), width, 0, &mut wide);
                     let same = wide.iter().zip(&floats[nr..]).take(k * width);
                     for (at, (found, wanted)) in same.enumerate() {
                         assert_eq!(found.to_bits(), wanted.to_bits(), "{at} of {out} {k}");

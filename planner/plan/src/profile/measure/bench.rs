@@ -12,6 +12,7 @@ use bytemuck::{Pod, Zeroable};
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
+use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
@@ -181,7 +182,7 @@ impl<'a> Bench<'a> {
             output,
             operands,
             out: out?,
-            weights,
+            weights: Packed::new(weights),
             prefetch: Default::default(),
             first: 0,
             count: layer.panels as usize,

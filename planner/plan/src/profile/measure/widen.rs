@@ -2,6 +2,7 @@
 
 use super::bench::{lines, median};
 use eyelet::kernels::Kernels;
+use eyelet::kernels::table::Packed;
 use eyelet::pack::Encoding;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ const EXPANDED_BYTES: u64 = 4 * 36 * 8192;
 /// Bytes of weights that are made of halves a nanosecond, on one thread.
 pub(super) fn widen_gbs(kernels: &Kernels) -> f64 {
     let stored = lines(EXPANDED_BYTES);
-    let halves: &[f32] = bytemuck::cast_slice(&stored);
+    let halves = Packed::new(bytemuck::cast_slice(&stored));
     let mut made = lines(EXPANDED_BYTES);
     let made: &mut [f32] = bytemuck::cast_slice_mut(&mut made);
     let begin = Instant::now();
