@@ -1,8 +1,8 @@
 //! Why a machine was not measured.
 
 use crate::files;
+use crate::measure::MeasureError;
 use eyelet_plan::board::BoardError;
-use eyelet_plan::profile::MeasureError;
 use std::io;
 use std::path::PathBuf;
 

@@ -11,6 +11,7 @@
 pub mod boards;
 mod error;
 pub mod files;
+pub mod measure;
 mod options;
 mod output;
 pub mod printable;

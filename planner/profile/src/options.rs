@@ -1,13 +1,13 @@
 //! What is measured, how, and where the profile goes.
 
 use crate::files::{Files, of_board};
+use crate::measure::{Patience, measure};
 use crate::progress::Progress;
 use crate::{Error, Report};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Kernels;
 use eyelet_model::replace::replace;
 use eyelet_plan::board::{self, Board};
-use eyelet_plan::profile::{Patience, measure};
 use eyelet_plan::source::Io;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -116,7 +116,7 @@ fn no_step_takes_longer_than_it_may() {
     std::fs::remove_file(folder.path().join("s.pack")).expect("a pack");
     let plan = ["plan", "digits.onnx", "--budget", "96KiB", "-o", "s.pack", "--longest-step"];
     eyelet(&[&plan[..], &["1ns"]].concat())
-        .fails(&["no step may take longer than 1 ns", "smallest step of layer `"]);
+        .fails(&["no step may take longer than 1ns", "smallest step of layer `"]);
     eyelet(&[&plan[..], &["5"]].concat()).misused(&["`5` is not a time"]);
     assert!(!folder.path().join("s.pack").exists());
 }

@@ -93,12 +93,12 @@ impl Compute {
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
-    pub(super) fn llc_bytes(&self) -> u64 {
+    pub fn llc_bytes(&self) -> u64 {
         if self.shared_cache_gbs > 0.0 { self.shared_cache_bytes } else { 0 }
     }
 
     /// What so many threads together read there, and no less than of memory.
-    pub(super) fn near_gbs(&self, threads: f64) -> f64 {
+    pub fn near_gbs(&self, threads: f64) -> f64 {
         (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
     }
 

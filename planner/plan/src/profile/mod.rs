@@ -22,9 +22,6 @@ mod context;
 mod cost;
 pub mod delays;
 mod fit;
-mod launch;
-#[cfg(target_os = "linux")]
-mod measure;
 mod service;
 mod steadiness;
 mod storage;
@@ -33,12 +30,19 @@ mod validate;
 
 pub use compute::Compute;
 pub use cost::{Class, Costs, Outside};
-#[cfg(target_os = "linux")]
-pub use measure::{MeasureError, Patience, measure, speed_probe};
 pub use service::{Read, Service};
 pub use steadiness::{Extremes, Steadiness};
 pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
 pub use unequal::{Placement, UnequalCores};
+
+/// What whoever measures a profile fits its numbers with.
+#[doc(hidden)]
+pub mod fitting {
+    pub use super::cost::fitting::{Beside, beside, beside_ns, transforming};
+    pub use super::cost::{Work, shorter_ns};
+    pub use super::fit::terms;
+}
+
 pub(crate) use validate::Unfit;
 
 use crate::source::Io;

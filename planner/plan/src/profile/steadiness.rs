@@ -50,7 +50,7 @@ impl Extremes {
 
     /// Of turns that took so many nanoseconds, where the costs say `expected`. Without turns the
     /// machine was steady.
-    pub(super) fn of(turns: &[f64], expected: f64) -> Self {
+    pub fn of(turns: &[f64], expected: f64) -> Self {
         let over = |ns: &f64| ns / expected.max(1.0);
         let fastest = turns.iter().map(over).fold(f64::INFINITY, f64::min);
         let slowest = turns.iter().map(over).fold(0.0, f64::max);

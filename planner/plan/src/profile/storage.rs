@@ -95,7 +95,7 @@ pub struct Reads {
 
 impl Reads {
     /// Time of one read.
-    pub(super) fn ns(&self) -> f64 {
+    pub fn ns(&self) -> f64 {
         self.bytes as f64 * 1e3 / self.mbs
     }
 }

@@ -43,7 +43,6 @@ use crate::simulate::simulate;
 use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
-use eyelet_tasks::set::units::human_ns;
 use place::Misfit;
 use refit::Refit;
 use std::str::FromStr;
@@ -64,13 +63,14 @@ pub enum PlanError {
     )]
     TwoStages { strategy: String, board: String },
     #[error(
-        "no step may take longer than {}, and the smallest step of layer `{layer}` takes {} by the costs of the board: \
-         give --longest-step at least that, or plan for a faster board", human_ns(*limit_ns), human_ns(*ns)
+        "no step may take longer than {:?}, and the smallest step of layer `{layer}` takes {:?} by the costs of the board: \
+         give --longest-step at least that, or plan for a faster board",
+        Duration::from_nanos(*limit_ns), Duration::from_nanos(*ns)
     )]
     LongestStep { layer: String, ns: u64, limit_ns: u64 },
     #[error(
-        "steps of at most {} are so many that the plan's tables have no room: give a longer --longest-step or a \
-         larger budget", human_ns(*limit_ns)
+        "steps of at most {:?} are so many that the plan's tables have no room: give a longer --longest-step or a \
+         larger budget", Duration::from_nanos(*limit_ns)
     )]
     Tables { limit_ns: u64 },
     #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]

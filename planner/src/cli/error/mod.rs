@@ -29,13 +29,13 @@ use eyelet_planner::darknet::DarknetError;
 use eyelet_planner::import::ImportError;
 use eyelet_planner::npy;
 use eyelet_planner::open::open;
-use eyelet_planner::profile::MeasureError;
 use eyelet_planner::profile::ProfileError;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
 use eyelet_planner::write::WriteError;
 use eyelet_planner::zoo;
 use eyelet_profile::files;
+use eyelet_profile::measure::MeasureError;
 use std::io::{self, Read};
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use super::report::{Machine, Report};
 use crate::cli::calibrate::kept;
 use eyelet::kernels::Isa;
 use eyelet_planner::board;
-use eyelet_planner::profile::speed_probe::present_gflops;
+use eyelet_profile::measure::speed_probe::present_gflops;
 
 /// A latency is far from its prediction if it differs by more than this share of that.
 const FAR: f64 = 0.15;

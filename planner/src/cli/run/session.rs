@@ -24,7 +24,7 @@ use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::{Flaw, Header, PlanEntry, Port, ShapeEntry, Skeleton};
 use eyelet::proof::ProvenSkeleton;
 use eyelet::storage::Storage;
-use eyelet_planner::profile::speed_probe;
+use eyelet_profile::measure::speed_probe;
 use std::time::Instant;
 
 /// A run of a pack that is being opened, wherever that is.

@@ -2,10 +2,10 @@
 
 use super::blocks::{Blocks, Cut};
 use super::class::Class;
+use super::launch::Launches;
 use super::winograd::{SPILL_CACHES, Transforms};
 use super::work::Work;
 use crate::profile::Compute;
-use crate::profile::launch::Launches;
 use eyelet::kernels::Isa;
 use eyelet::ops;
 use eyelet::pack::{Encoding, Layer, OpKind, Region, Step};
@@ -13,13 +13,13 @@ use eyelet_model::network::Network;
 
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
 /// the longer one, which has the more time to fetch ahead.
-pub(crate) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
+pub(super) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
     let longer = compute.max(memory);
     longer + exposed * shorter_ns(compute, memory)
 }
 
 /// What [`together_ns`] would add if nothing were fetched ahead.
-pub(crate) fn shorter_ns(compute: f64, memory: f64) -> f64 {
+pub fn shorter_ns(compute: f64, memory: f64) -> f64 {
     compute.min(memory).powi(2) / compute.max(memory).max(1.0)
 }
 

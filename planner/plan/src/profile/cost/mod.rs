@@ -11,13 +11,17 @@ mod class;
 #[cfg(test)]
 pub(super) mod example;
 mod fast;
-pub(super) mod layer;
-pub(super) mod winograd;
-pub(super) mod work;
+pub(super) mod fitting;
+mod launch;
+mod layer;
+mod winograd;
+mod work;
 
 pub use bands::Outside;
 pub use class::Class;
 use fast::FastCosts;
+pub use layer::shorter_ns;
+pub use work::Work;
 
 use super::{Contention, Profile, Service, Transfer};
 use eyelet::kernels::table::TILES;

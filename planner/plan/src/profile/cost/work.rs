@@ -20,7 +20,7 @@ const SCANNED: f64 = 0.5;
 const OVERLAP: f64 = 1.0 / 3.0;
 
 /// All the work of a layer.
-pub(crate) struct Work {
+pub struct Work {
     pub class: Class,
     /// Floating-point operations, bytes or comparisons, as the class has it.
     pub amount: f64,
@@ -59,7 +59,7 @@ fn comparisons(layer: &Layer) -> (f64, f64) {
 }
 
 impl Work {
-    pub(crate) fn of(network: &Network, layer: &Layer) -> Self {
+    pub fn of(network: &Network, layer: &Layer) -> Self {
         let output = &network.tensors[layer.output as usize];
         let rows = output.rows().max(1);
         let panels = u64::from(layer.panels.max(1));
@@ -135,7 +135,7 @@ impl Work {
     }
 
     /// Computing it on one thread, without what Winograd's transforms take.
-    pub(crate) fn ns(&self, compute: &Compute) -> f64 {
+    pub fn ns(&self, compute: &Compute) -> f64 {
         self.amount / self.class.rate(compute) + self.pieces * self.class.piece_ns(compute)
     }
 }

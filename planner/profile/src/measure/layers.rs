@@ -1,6 +1,5 @@
 //! Layers of the shapes that networks have, each a network of its own, by which kernels are measured.
 
-use crate::profile::cost::Class;
 use bytemuck::Pod;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
@@ -8,6 +7,7 @@ use eyelet::pack::{
     NONE, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 use eyelet_model::network::Network;
+use eyelet_plan::profile::Class;
 
 /// Height, width, channels.
 type Shape = [u32; 3];

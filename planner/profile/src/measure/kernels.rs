@@ -9,17 +9,14 @@ use super::caches::shared_bytes;
 use super::done::Done;
 use super::widen::widen_gbs;
 use super::{Patience, layers, speed_probe};
-
-use crate::profile::cost::Class;
-use crate::profile::cost::layer::shorter_ns;
-use crate::profile::cost::winograd::{Beside, beside, beside_ns, transforming};
-use crate::profile::cost::work::Work;
-use crate::profile::fit::terms;
-use crate::profile::{Compute, Extremes};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::OpKind;
 use eyelet_model::network::Network;
+use eyelet_plan::profile::fitting::{
+    Beside, Work, beside, beside_ns, shorter_ns, terms, transforming,
+};
+use eyelet_plan::profile::{Class, Compute, Extremes};
 use std::ops::Range;
 
 /// How often an interval is halved in which a rate is looked for.

@@ -4,10 +4,10 @@
 //! which cores are big. How fast the others are is measured, by what a loader does on them: checksums of weights in memory.
 
 use super::bench::median;
-use crate::cores::Cores;
-use crate::profile::UnequalCores;
 use eyelet::device::threads::cores;
 use eyelet::pack::crc32c::crc32c;
+use eyelet_plan::cores::Cores;
+use eyelet_plan::profile::UnequalCores;
 use std::fs::read_to_string;
 use std::hint::black_box;
 use std::path::Path;

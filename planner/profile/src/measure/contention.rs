@@ -8,15 +8,15 @@
 use super::bench::{Bench, State, Weights, median};
 use super::done::Done;
 use super::layers::{conv, winograd};
-use crate::cores::Cores;
-use crate::profile::Contention;
-use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::pack::OpKind;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::storage::{Storage as _, StorageError};
+use eyelet_plan::cores::Cores;
+use eyelet_plan::profile::Contention;
+use eyelet_plan::source::{Io, Source};
 use std::ffi::CStr;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

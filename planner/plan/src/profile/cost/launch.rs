@@ -11,7 +11,7 @@
 //! Work and tiles both grow with a step's panels, so that below full occupancy the time stays the same: that of one
 //! round of tiles. Tiles are taken to be 64 rows of a panel, whatever the kernels choose.
 
-use super::cost::Class;
+use super::class::Class;
 use eyelet::device::DeviceError;
 use eyelet::device::accelerator::{Launch, Queue};
 use eyelet::ops::cuda::{self, Call};

@@ -7,7 +7,6 @@
 
 use super::Patience;
 use super::done::Done;
-use crate::profile::Extremes;
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
@@ -17,6 +16,7 @@ use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
 use eyelet_model::network::Network;
+use eyelet_plan::profile::Extremes;
 use std::time::Instant;
 
 /// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
