@@ -7,6 +7,7 @@
 //! predicted time of its steps beyond that of whole layers.
 
 use super::Group;
+use super::aim::Aim;
 use super::alone::{alone, live_bytes};
 use super::price::Prices;
 use crate::simulate::Costs;
@@ -28,25 +29,8 @@ const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
 
-/// Longest group that is tried where activations alone do not need one, or that reads its weights
-/// again.
-pub(super) const FASTEST: usize = 6;
-
 /// Longest group that is tried where layers could be faster.
 const FOR_SPEED: usize = 4;
-
-/// What groups are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aim {
-    /// To stay below the target at the least cost.
-    Memory,
-    /// To stay below the target with outputs over dead lines of inputs. If many buffers live at
-    /// once, they do not always get the places for that.
-    Sharing,
-    /// To stay below the target with single layers, too. Their outputs lie over dead lines of their
-    /// own inputs, and weights without room are read again.
-    Single,
-}
 
 /// What a group would be for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

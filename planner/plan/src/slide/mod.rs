@@ -16,6 +16,7 @@
 //! Sliding pays where activations are large and weights small: at the start of most networks.
 //! `choose` decides which layers form groups, and how many lines they make at a time.
 
+mod aim;
 mod alone;
 mod choose;
 mod group;

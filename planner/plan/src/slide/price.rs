@@ -4,7 +4,7 @@
 //! these are read anew, and the largest scratch of its steps. Where that is too much, its outputs
 //! can lie over dead lines of its inputs.
 
-use super::choose::{Aim, FASTEST};
+use super::aim::{Aim, FASTEST};
 use super::group::{Chain, Facts};
 use super::least::{Least, outside};
 use super::lines::line_lives_of;

@@ -8,9 +8,9 @@ use super::place::{Loading, Misfit, SlicedNetwork, UNLIMITED};
 use super::precomputed::Precomputed;
 use super::{Request, residents, staging};
 use crate::simulate::{Costs, simulate_with, simulate_within};
-use crate::slice::Cutting;
+use crate::slice::{Cutting, Slices};
 use crate::slide::Group;
-use eyelet::pack::PAGE;
+use eyelet::pack::{PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::sync::Arc;
@@ -84,8 +84,20 @@ impl<'a> PlanBuilder<'a> {
 
     /// Cuts the network as a design has it.
     pub fn cut(&self, design: &Design) -> SlicedNetwork<'_> {
-        let slices = design.slices(self.request.network, &self.activations);
-        SlicedNetwork::new(self, slices)
+        self.sliced(design.slices(self.request.network, &self.activations))
+    }
+
+    /// The network in these slices.
+    pub fn sliced(&self, slices: Slices) -> SlicedNetwork<'_> {
+        let scratch_of = |step: &Step| {
+            let scratch = self.precomputed.scratch_of(&self.request, step);
+            let scratch_bytes = scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
+            match scratch_bytes == scratch.all {
+                true => scratch.all,
+                false => self.costs.scratch_used(&Step { scratch_bytes, ..*step }),
+            }
+        };
+        SlicedNetwork::new(&self.request, &self.activations, slices, scratch_of)
     }
 
     /// Whether a layer slides, and is not cut.

@@ -3,8 +3,7 @@
 
 use super::Request;
 use super::builder::PlanBuilder;
-use super::design::{Built, Design, Pins, SlicingTarget};
-use super::joint::Best;
+use super::design::{Best, Built, Design, Pins, SlicingTarget};
 use super::place::Loading;
 use super::precomputed::Precomputed;
 use crate::slice::Cutting;

@@ -79,3 +79,10 @@ impl Built {
         }
     }
 }
+
+/// The best plan, with its design and its way to slide.
+pub struct Best {
+    pub at: usize,
+    pub design: Design,
+    pub built: Built,
+}

@@ -10,8 +10,7 @@
 
 use super::Effort;
 use super::builder::PlanBuilder;
-use super::design::{Built, Design, Pins, SlicingTarget};
-use super::joint::Best;
+use super::design::{Best, Built, Design, Pins, SlicingTarget};
 use super::on_load::Options;
 use super::place::Loading;
 use crate::slice::Cutting;

@@ -21,18 +21,16 @@
 //! predicted to be faster: then the first guarantee is about plans that read nothing.
 
 use super::builder::PlanBuilder;
-use super::compact::compact;
-use super::design::{Built, Design};
+use super::design::{Best, Built};
 use super::frugal::{self, Fit};
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::Loading;
 use super::precomputed::Precomputed;
-use super::refit::Refit;
+use super::refit::{Refit, finished};
 use super::staging::stage_best;
-use super::{Effort, PlanError, PlanResult, Request, SLICE, Strategy, refuse};
+use super::{Effort, PlanError, PlanResult, Request, SLICE, refuse};
 use crate::slide::Search;
-use eyelet_model::plan::Plan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,13 +46,6 @@ pub struct Constructed<'a> {
     /// Whether no plan may read, since all weights have room.
     pub(super) keeps_all: bool,
     pub(super) constructive: Duration,
-}
-
-/// The best plan, with its design and its way to slide.
-pub struct Best {
-    pub at: usize,
-    pub design: Design,
-    pub built: Built,
 }
 
 impl<'a> Constructed<'a> {
@@ -85,14 +76,6 @@ impl<'a> Constructed<'a> {
         let refit = Refit::new(builder, design, may_read);
         (PlanResult { plan, constructive, improvement: start.elapsed(), tried }, refit)
     }
-}
-
-/// A plan with its strategy, its budget and no wasted memory.
-pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
-    let mut plan = built.plan;
-    compact(request.network, &mut plan);
-    (plan.strategy, plan.budget) = (Strategy::Joint.name().to_owned(), request.budget);
-    plan
 }
 
 /// The error if [`construct`](super::construct::construct) finds nothing. The smallest budget is

@@ -27,6 +27,7 @@ pub mod on_load;
 mod pack_request;
 mod place;
 mod precomputed;
+mod queue;
 mod refit;
 mod residents;
 mod shared_residents;

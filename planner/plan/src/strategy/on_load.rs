@@ -4,10 +4,15 @@
 //! made layer by layer: scratch of one layer takes room from loads of others.
 
 use super::Request;
-use super::algorithms::{GAIN, panel_need};
 use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::profile::Costs;
+use crate::steps::{panel_scratch_bytes, whole};
+use eyelet::pack::{PAGE, Step};
 use eyelet_model::network::Network;
+
+/// An algorithm with more bytes must take at most this share of the time: the bytes are certain,
+/// and predictions cannot tell a smaller gain.
+pub(super) const GAIN: f64 = 0.9;
 
 /// Shares of the budget that a layer's activations, a panel and its scratch may take.
 const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
@@ -127,4 +132,13 @@ pub(super) fn choose(
         let best = fits.min_by(|a, b| a.ns.total_cmp(&b.ns));
         network.on_load[layer] = best.map_or(0, |faster| faster.algorithm);
     }
+}
+
+/// Bytes that a step with one whole panel of a layer takes next to the activations.
+pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
+    let layer = &network.layers[index];
+    let step = Step { count: layer.panels.min(1), ..whole(network, index) };
+    let scratch = panel_scratch_bytes(network, &step, threads);
+    let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
+    (scratch + weights) as f64
 }

@@ -7,8 +7,9 @@
 //! faster or slower. So the design stays, except for the panels that layers keep.
 
 use super::builder::PlanBuilder;
+use super::compact::compact;
 use super::design::{Built, Design};
-use super::joint::finished;
+use super::{Request, Strategy};
 use eyelet_model::plan::Plan;
 use std::cmp::Reverse;
 
@@ -148,4 +149,12 @@ impl<'a> Refit<'a> {
     fn panel_bytes(&self, layer: usize) -> u64 {
         u64::from(self.builder.request.network.layers[layer].panel_bytes).max(1)
     }
+}
+
+/// A plan with its strategy, its budget and no wasted memory.
+pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
+    let mut plan = built.plan;
+    compact(request.network, &mut plan);
+    (plan.strategy, plan.budget) = (Strategy::Joint.name().to_owned(), request.budget);
+    plan
 }

@@ -6,9 +6,9 @@
 //! size of the ring decides how far reads run ahead of copies. Copies are released as loads are
 //! elsewhere: by addresses in the arena.
 
-use super::demand::queue;
 use super::design::Built;
 use super::place::Loading;
+use super::queue::queue;
 use crate::simulate::{Costs, simulate_with};
 use eyelet::executor::RESIDENT_PIECE;
 use eyelet::pack::{PAGE, Stage};

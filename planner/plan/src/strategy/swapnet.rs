@@ -16,7 +16,7 @@
 
 use super::builder::PlanBuilder;
 use super::design::Design;
-use super::place::{Loading, SlicedNetwork};
+use super::place::Loading;
 use super::{PlanError, PlanResult, Request, SLICE, refuse, staging};
 use crate::simulate::Costs;
 use crate::slice::{Cutting, Read, Slices};
@@ -52,7 +52,7 @@ pub fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
         return Err(refuse(request, all_bytes, SLICE, &place));
     }
     // With a load for each layer, its tables are the largest.
-    let frame = SlicedNetwork::new(builder, slices.clone()).frame(request);
+    let frame = builder.sliced(slices.clone()).frame(request);
     let layers = layers(request.network, &slices, &frame.steps, &builder.precomputed.costs);
     let chain = chain(request.network, &layers);
     let (first, last, pair) = chain.floor();
@@ -83,7 +83,7 @@ pub fn fit(request: &Request<'_>) -> Option<Fit> {
     let builder = PlanBuilder::new(request);
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &builder.activations);
-    let frame = SlicedNetwork::new(&builder, slices.clone()).frame(request);
+    let frame = builder.sliced(slices.clone()).frame(request);
     let layers = layers(request.network, &slices, &frame.steps, &builder.precomputed.costs);
     Fit::new(&layers).ok()
 }
@@ -173,7 +173,7 @@ fn lay(builder: &PlanBuilder<'_>, slices: &Slices, blocks: &[Range<usize>]) -> P
     let request = &builder.request;
     let (joined, of_blocks) = join(slices, blocks);
     let (reads, read_of) = (joined.reads.clone(), joined.read_of.clone());
-    let mut plan = SlicedNetwork::new(builder, joined).frame(request);
+    let mut plan = builder.sliced(joined).frame(request);
     let bytes_of = |loads: &Range<usize>| reads[loads.clone()].iter().map(|read| read.bytes).sum();
     let bytes: Vec<u64> = of_blocks.iter().map(bytes_of).collect();
     let pairs = bytes.windows(2).map(|pair| pair[0] + pair[1]);

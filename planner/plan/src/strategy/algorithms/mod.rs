@@ -23,14 +23,11 @@ mod offers;
 mod tests;
 
 pub use mixture::bound_of_all_ns;
-pub(super) use offers::GAIN;
 
+use super::on_load::panel_need;
 use crate::bound::Bound;
 use crate::profile::Profile;
-use crate::steps::{panel_scratch_bytes, whole};
 use ends::both_ends;
-use eyelet::pack::PAGE;
-use eyelet::pack::Step;
 use eyelet_model::algorithm::{self, Algorithm, set_chains};
 use eyelet_model::network::Network;
 use offers::offers;
@@ -146,13 +143,4 @@ fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) ->
         1
     };
     (0..bound.layers()).map(cut).collect()
-}
-
-/// Bytes that a step with one whole panel of a layer takes next to the activations.
-pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
-    let layer = &network.layers[index];
-    let step = Step { count: layer.panels.min(1), ..whole(network, index) };
-    let scratch = panel_scratch_bytes(network, &step, threads);
-    let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
-    (scratch + weights) as f64
 }

@@ -1,18 +1,14 @@
 //! The algorithms that each layer can be stored for, with their time and bytes.
 
-use super::{Means, panel_need};
+use super::Means;
 use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::profile::{Costs, Outside, Profile};
 use crate::slide::slides;
 use crate::steps::whole;
-use crate::strategy::on_load;
+use crate::strategy::on_load::{self, GAIN, panel_need};
 use eyelet::pack::{Method, Step};
 use eyelet_model::algorithm::{self, Algorithm, set_chains};
 use eyelet_model::network::Network;
-
-/// An algorithm with more bytes must take at most this share of the time: the bytes are certain,
-/// and predictions cannot tell a smaller gain.
-pub(in crate::strategy) const GAIN: f64 = 0.9;
 
 /// The share if the other one computes by the same algorithm with weights that its steps transform.
 /// Then the gain is certain.

@@ -18,11 +18,11 @@
 
 mod pipeline;
 
-pub use pipeline::{Pipeline, capacities, queue};
+pub use pipeline::{Pipeline, capacities};
 
 use super::builder::PlanBuilder;
 use super::design::Design;
-use super::place::{Loading, SlicedNetwork};
+use super::place::Loading;
 use super::{PlanError, PlanResult, Request, Strategy};
 use crate::simulate::{Durations, play};
 use crate::slice::Cutting;
@@ -77,7 +77,7 @@ pub fn plan_on(
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &builder.activations);
     let (reads, read_of) = (slices.reads.clone(), slices.read_of.clone());
-    let mut frame = SlicedNetwork::new(builder, slices).frame(request);
+    let mut frame = builder.sliced(slices).frame(request);
     frame.loads = reads
         .iter()
         .map(|read| Load { offset: read.offset, bytes: read.bytes as u32, ..Load::default() })

@@ -4,6 +4,7 @@
 //! are loaded in the order of their layers. Layers without weights have empty reads and copies.
 //! Nothing is read before the host's turn is over: the least threshold of steps is 1.
 
+use crate::strategy::queue::queue;
 use eyelet::pack::{PAGE, Stage};
 use eyelet_model::plan::Plan;
 
@@ -79,25 +80,6 @@ impl Pipeline {
             step.reads = if waits { read } else { 0 };
         }
     }
-}
-
-/// Places in a circular queue, each contiguous: from the start where what is left to the end is too
-/// small. And for each the number of those before it that must be gone when it comes.
-pub fn queue(bytes: &[u64], capacity: u64) -> (Vec<u64>, Vec<usize>) {
-    let mut next = 0;
-    let mut places: Vec<u64> = Vec::with_capacity(bytes.len());
-    let mut frees = Vec::with_capacity(bytes.len());
-    for (index, &size) in bytes.iter().enumerate() {
-        if next + size > capacity {
-            next = 0;
-        }
-        let meets =
-            |other: &usize| places[*other] < next + size && next < places[*other] + bytes[*other];
-        frees.push((0..index).rev().find(meets).map_or(0, |last| last + 1));
-        places.push(next);
-        next += size;
-    }
-    (places, frees)
 }
 
 /// The capacities of a queue that are tried for the least delay: from the least to what holds all,
@@ -180,24 +162,6 @@ mod tests {
             let two = delay(Pipeline::TwoStage, false, &layers, largest);
             prop_assert!(two <= sum);
             prop_assert_eq!(two, delay(Pipeline::Asynchronous, false, &layers, largest));
-        }
-
-        /// A queue is first in, first out: what a place waits for has left it.
-        #[test]
-        fn queues_hold_no_two_in_one_place(
-            bytes in prop::collection::vec(1u64..9, 1..40), more in 0u64..20,
-        ) {
-            let capacity = bytes.iter().max().unwrap() + more;
-            let (places, frees) = queue(&bytes, capacity);
-            for load in 0..bytes.len() {
-                prop_assert!(places[load] + bytes[load] <= capacity);
-                prop_assert!(frees[load] <= load);
-                let here = places[load]..places[load] + bytes[load];
-                for other in frees[load]..load {
-                    let there = places[other]..places[other] + bytes[other];
-                    prop_assert!(here.end <= there.start || there.end <= here.start);
-                }
-            }
         }
     }
 }

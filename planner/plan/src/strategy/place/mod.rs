@@ -9,7 +9,6 @@ mod skyline;
 
 use super::Request;
 use super::activations::{ActivationLayout, spans};
-use super::builder::PlanBuilder;
 use super::fast::fast_bytes;
 use crate::memory::{Lifetime, lifetimes};
 use crate::slice::Slices;
@@ -58,9 +57,14 @@ pub struct SlicedNetwork<'a> {
 }
 
 impl<'a> SlicedNetwork<'a> {
-    pub fn new(builder: &'a PlanBuilder<'_>, slices: Slices) -> Self {
-        let (request, activations, network) =
-            (&builder.request, &builder.activations, builder.request.network);
+    /// `scratch_of` says how many bytes of scratch a step has.
+    pub fn new(
+        request: &Request<'_>,
+        activations: &'a ActivationLayout,
+        slices: Slices,
+        scratch_of: impl Fn(&Step) -> u64,
+    ) -> Self {
+        let network = request.network;
         let period = slices.steps.len() + 1;
         let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
@@ -72,18 +76,7 @@ impl<'a> SlicedNetwork<'a> {
                 let like = &slices.steps[*like];
                 (like.count, like.rows, like.chains()) == (step.count, step.rows, step.chains())
             });
-            scratch.push(match like {
-                Some(like) => scratch[like],
-                None => {
-                    let scratch = builder.precomputed.scratch_of(request, step);
-                    let scratch_bytes =
-                        scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
-                    match scratch_bytes == scratch.all {
-                        true => scratch.all,
-                        false => builder.costs.scratch_used(&Step { scratch_bytes, ..*step }),
-                    }
-                }
-            });
+            scratch.push(like.map_or_else(|| scratch_of(step), |like| scratch[like]));
         }
         let tables = activations.tables_for(request, &slices, |step| scratch[step]);
         Self { activations, slices, lives, scratch, tables, looked: Cell::new(0) }
