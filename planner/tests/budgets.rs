@@ -22,6 +22,7 @@ use eyelet::storage::{Faulty, Slice, Storage, StorageError};
 use eyelet_planner::board::Board;
 use eyelet_planner::graph::{Graph, Op};
 use eyelet_planner::plan::Plan;
+use eyelet_planner::published::JOINT;
 use eyelet_planner::source::Io;
 use eyelet_planner::strategy::choose::choose;
 use eyelet_planner::strategy::{Effort, PackRequest};
@@ -247,7 +248,7 @@ fn a_budget_for_everything_has_no_algorithms_that_stream() {
     board.profile.storage = board.profile.storage.faster(1000.0);
     let subject = Subject::for_board(&zoo_model("resnet18", folder.path()), board);
     let made = |budgets: &[u64], exact: bool| {
-        let request = PackRequest::new(budgets.to_vec(), subject.board.profile.clone(), 1);
+        let request = PackRequest::new(&JOINT, budgets.to_vec(), subject.board.profile.clone(), 1);
         let request = PackRequest { exact, effort: Effort::Fast, ..request };
         choose(&subject.network, &request).unwrap().made
     };

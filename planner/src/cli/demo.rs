@@ -20,6 +20,7 @@ use eyelet::storage::Slice;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::leftovers;
+use eyelet_planner::published;
 use eyelet_planner::strategy::PackRequest;
 use eyelet_planner::{board, size, zoo};
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ struct Demo<'a> {
     args: &'a Args,
     model: &'a Path,
     shapes: &'a [(String, Graph)],
-    request: PackRequest,
+    request: PackRequest<'static>,
     output: Output,
 }
 
@@ -181,10 +182,14 @@ impl Demo<'_> {
 }
 
 /// By the costs of this machine.
-fn request(folder: &Path, calibration: Calibration, output: Output) -> Result<PackRequest, Error> {
+fn request(
+    folder: &Path,
+    calibration: Calibration,
+    output: Output,
+) -> Result<PackRequest<'static>, Error> {
     let profile = calibration.costs_here(board::host()?, folder, output);
     let threads = profile.threads.clamp(1, DEFAULT_THREADS);
-    Ok(PackRequest::new(Vec::new(), profile, threads))
+    Ok(PackRequest::new(&published::JOINT, Vec::new(), profile, threads))
 }
 
 /// Runs a plan in a process of its own.

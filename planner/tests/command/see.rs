@@ -1,8 +1,8 @@
 //! `eyelet sweep` and `eyelet run --trace`: curves and timelines, in files that other programs read.
 
 use crate::common::command::{self, LARGE, SMALL, eyelet_in, folder, packed};
-use eyelet::pack::STRATEGIES;
 use eyelet_planner::board::HOST_BOARD;
+use eyelet_planner::published;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ fn a_sweep_has_every_strategy_at_every_budget() {
     let args =
         [&["sweep", "d.onnx", "--budgets", "8KiB..1MiB", "--points", "9", "--json"], &files[..]];
     let sweep = eyelet_in(folder.path(), &args.concat()).json();
-    assert_eq!(sweep["strategies"].as_array().unwrap().len(), STRATEGIES.len());
+    assert_eq!(sweep["strategies"].as_array().unwrap().len(), published::all().len());
     let budgets = sweep["budgets"].as_array().unwrap();
     assert_eq!(budgets.len(), 9);
     assert_eq!(
@@ -22,7 +22,7 @@ fn a_sweep_has_every_strategy_at_every_budget() {
         (&(8 << 10).into(), &(1 << 20).into())
     );
     let points = sweep["points"].as_array().unwrap();
-    assert_eq!(points.len(), 9 * STRATEGIES.len());
+    assert_eq!(points.len(), 9 * published::all().len());
     for (index, point) in points.iter().enumerate() {
         let budget = &budgets[index % 9];
         assert_eq!(point["budget_bytes"], budget["budget_bytes"]);
@@ -51,11 +51,12 @@ fn a_sweep_has_every_strategy_at_every_budget() {
     assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
     let svg = read("c.svg");
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    for name in STRATEGIES.iter().chain(&["bound by costs", "no plan", "budget", "latency (ms)"]) {
+    for name in published::names().chain(["bound by costs", "no plan", "budget", "latency (ms)"]) {
         assert!(svg.contains(name), "{name}");
     }
     // What `plan` makes of the last budget is what the curve says.
-    let plan = ["plan", "d.onnx", "--budget", "1MiB", "--strategy", STRATEGIES[0], "--json"];
+    let plan =
+        ["plan", "d.onnx", "--budget", "1MiB", "--strategy", published::all()[0].name(), "--json"];
     let plan = eyelet_in(folder.path(), &plan).json();
     assert_eq!(plan["plans"][0]["predicted_ms"], points[8]["predicted_ms"]);
 }
@@ -86,7 +87,8 @@ fn a_sweep_says_what_is_wrong() {
     let sweep = |args: &[&str]| eyelet_in(folder.path(), &[&["sweep", "d.onnx"], args].concat());
     sweep(&["--budgets", "64KiB,lots"]).misused(&["`lots` is not a size"]);
     sweep(&["--budgets", "2MiB..1MiB"]).misused(&["the smaller size comes first"]);
-    sweep(&["--budgets", "1MiB..2MiB", "--strategies", "magic"]).misused(&["magic", STRATEGIES[0]]);
+    sweep(&["--budgets", "1MiB..2MiB", "--strategies", "magic"])
+        .misused(&["magic", published::all()[0].name()]);
     sweep(&["--budgets", "1MiB..2MiB", "-o", "c.png"]).misused(&[".csv, .json or .svg"]);
     sweep(&["--budgets", "1MiB..2MiB", "--points", "2", "-o", "no/c.csv"])
         .fails(&["cannot write no/c.csv"]);

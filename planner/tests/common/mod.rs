@@ -29,6 +29,7 @@ use eyelet_planner::layout::{SharedWeights, place_weights};
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::published::{self, JOINT};
 use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
 use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request};
 use eyelet_planner::write::{Shape, write_pack, write_shapes};
@@ -123,7 +124,7 @@ impl Subject {
             exact: true,
             holds_all: false,
         };
-        let plan = strategy::make(strategy.parse()?, &request, effort)?.plan;
+        let plan = strategy::make(published::named(strategy).unwrap(), &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {
             panic!("budget {budget}: {}", violations[0]);
         }
@@ -149,9 +150,9 @@ impl Subject {
         threads: u32,
         effort: Effort,
     ) -> Chosen {
-        let request = PackRequest::new(budgets.to_vec(), self.board.profile.clone(), threads);
-        let strategy = strategy.parse().unwrap();
-        let request = PackRequest { exact: true, strategy, effort, ..request };
+        let (strategy, profile) = (published::named(strategy).unwrap(), &self.board.profile);
+        let request = PackRequest::new(strategy, budgets.to_vec(), profile.clone(), threads);
+        let request = PackRequest { exact: true, effort, ..request };
         let chosen = choose(&self.network, &request).unwrap();
         for plan in chosen.made.iter().map(|made| &made.plan) {
             if let Err(violations) = check(&chosen.network, plan, chosen.weights_bytes) {
@@ -186,7 +187,7 @@ impl Subject {
 
     /// The same of plans that are made together.
     pub fn smallest_together(&self, threads: u32) -> u64 {
-        let request = PackRequest::new(vec![0], self.board.profile.clone(), threads);
+        let request = PackRequest::new(&JOINT, vec![0], self.board.profile.clone(), threads);
         match choose(&self.network, &PackRequest { exact: true, ..request }) {
             Err(PlanError::Budget { smallest, .. }) => smallest,
             other => panic!("{other:?}"),
@@ -228,7 +229,7 @@ pub fn pack_shapes(
     budgets: &[u64],
     threads: u32,
 ) -> Vec<Network> {
-    let request = PackRequest::new(budgets.to_vec(), board.profile.clone(), threads);
+    let request = PackRequest::new(&JOINT, budgets.to_vec(), board.profile.clone(), threads);
     let request = PackRequest { effort: Effort::Fast, ..request };
     let mut shared = SharedWeights::default();
     let mut all: Vec<(&str, Chosen, Vec<Plan>)> = Vec::new();

@@ -8,11 +8,12 @@ use eyelet::device::Inline;
 use eyelet::device::accelerator::MemoryError;
 use eyelet::device::cuda::{GpuError, Memory};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
-use eyelet::pack::{STRATEGIES, Step};
+use eyelet::pack::Step;
 use eyelet::storage::Slice;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::published;
 use std::path::Path;
 
 /// A network as GPUs have it, and what the processor makes of it.
@@ -158,7 +159,7 @@ fn every_strategy_has_the_processors_bits() {
     for seed in 1..4 {
         let gpu = OneGpu::configured(&format!("seed={seed}")).unwrap_or_else(OneGpu::open);
         for memory in MODES {
-            for strategy in STRATEGIES {
+            for strategy in published::names() {
                 // Not all of them are for all devices.
                 let Ok(plan) = case.subject(memory).plan_by(strategy, 1 << 20, 1) else { continue };
                 if plan.loads.is_empty() {

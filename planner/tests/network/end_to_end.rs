@@ -11,7 +11,7 @@ use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{
     Concurrent, InferError, Instance, LoadError, Model, OpenError, Options, Progress,
 };
-use eyelet::pack::{ActivationKind, Encoding, Load, OpKind, STRATEGIES};
+use eyelet::pack::{ActivationKind, Encoding, Load, OpKind};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use eyelet_planner::algorithm::Algorithm;
@@ -19,6 +19,7 @@ use eyelet_planner::check::check;
 use eyelet_planner::graph::{Graph, Node, Op};
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::published;
 use eyelet_planner::strategy::{Effort, PlanError};
 use eyelet_planner::{board::Board, bound::lower_bound_ns, rounding, simulate::simulate};
 use std::ffi::CString;
@@ -398,7 +399,8 @@ fn strategies_compute_the_same_with_more_memory_or_more_waiting() {
     let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
     let inputs = subject.inputs(9);
     let budget = 16 * MIB;
-    let plans = STRATEGIES.map(|strategy| subject.plan_by(strategy, budget, 1).unwrap());
+    let plans: Vec<Plan> =
+        published::names().map(|name| subject.plan_by(name, budget, 1).unwrap()).collect();
     let by = |strategy: &str| plans.iter().find(|plan| plan.strategy == strategy).unwrap();
     assert_eq!(by("preload").bytes_per_inference(), 0);
     let on_demand = by("on-demand");
@@ -474,7 +476,7 @@ fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
         let search = || subject.plan_with("joint", budget, 1, Effort::Default).unwrap();
         let found = search();
         assert_eq!(found, search(), "a plan is the same each time");
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let Ok(other) = subject.plan_by(strategy, budget, 1) else { continue };
             assert!(time(&found) <= 1.005 * time(&other), "{strategy} in {budget}");
             assert!(time(&other) >= bound, "{strategy} in {budget}");

@@ -5,7 +5,7 @@ use crate::common::{Subject, bits, difference, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Encoding, Load, Method, STRATEGIES, Step};
+use eyelet::pack::{Encoding, Load, Method, Step};
 use eyelet::storage::Slice;
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
@@ -16,6 +16,7 @@ use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::{Contention, QueuedRead, Reads, Storage, UnequalCores};
+use eyelet_planner::published::{self, JOINT};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
@@ -168,7 +169,7 @@ fn predicted(
     budgets: &[u64],
     threads: u32,
 ) -> Option<Vec<Predicted>> {
-    let strategy: Strategy = strategy.parse().unwrap();
+    let strategy = published::named(strategy).unwrap();
     let exact = strategy.computes_directly();
     let chosen = chosen_if(exact, subject, strategy, budgets, threads)?;
     let reads = chosen.made.iter().map(|made| !made.plan.loads.is_empty());
@@ -200,12 +201,13 @@ impl Predicted {
 fn chosen_if(
     exact: bool,
     subject: &Subject,
-    strategy: Strategy,
+    strategy: &dyn Strategy,
     budgets: &[u64],
     threads: u32,
 ) -> Option<Chosen> {
-    let request = PackRequest::new(budgets.to_vec(), subject.board.profile.clone(), threads);
-    let request = PackRequest { strategy, exact, effort: Effort::Fast, ..request };
+    let profile = subject.board.profile.clone();
+    let request = PackRequest::new(strategy, budgets.to_vec(), profile, threads);
+    let request = PackRequest { exact, effort: Effort::Fast, ..request };
     let chosen = choose(&subject.network, &request).ok()?;
     for (made, budget) in chosen.made.iter().zip(budgets) {
         let plan = &made.plan;
@@ -265,7 +267,7 @@ proptest! {
         // Algorithms that are chosen for a budget can need a little less than the direct ones, of which this is the smallest.
         let less = smallest - PAGE;
         if predicted(&subject, "joint", &[less], threads).is_none() {
-            for strategy in STRATEGIES {
+            for strategy in published::names() {
                 let other = predicted(&subject, strategy, &[less], threads);
                 prop_assert!(other.is_none(), "{strategy} has a plan in {less}, and joint has none");
             }
@@ -281,7 +283,7 @@ proptest! {
             prop_assert!(joint.is_some(), "no plan in {budget}, {smallest} is the smallest");
             let joint = joint.unwrap()[0];
             prop_assert!(joint.ns >= bound, "{joint:?} below the bound {bound}");
-            for strategy in STRATEGIES {
+            for strategy in published::names() {
                 let Some(other) = predicted(&subject, strategy, &[*budget], threads) else { continue };
                 let other = other[0];
                 prop_assert!(other.ns >= bound, "{strategy}: {other:?} below the bound {bound}");
@@ -312,7 +314,7 @@ proptest! {
         let held = subject.smallest(threads) + cache * PAGE;
         // Half of it is for what is copied from.
         subject.board.profile.compute.shared_cache_bytes = 2 * held;
-        let chosen = |budget| chosen_if(true, &subject, Strategy::Joint, &[budget], threads);
+        let chosen = |budget| chosen_if(true, &subject, &JOINT, &[budget], threads);
         // The smallest budget depends a little on costs, which these were not yet.
         let Some(within) = chosen(held) else { return Ok(()) };
         let beyond = chosen(held + more * PAGE).unwrap();
@@ -374,7 +376,7 @@ proptest! {
         let (network, profile) = (&subject.network, &subject.board.profile);
         let inputs = subject.inputs(1);
         let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let smallest = match subject.plan_by(strategy, 0, threads) {
                 Err(PlanError::Budget { smallest, .. }) => smallest,
                 other => return Err(TestCaseError::fail(format!("{other:?}"))),
@@ -419,8 +421,9 @@ fn none_below_the_bound(
         Request { network, weights_bytes, budget, threads, profile, exact, holds_all: false };
     let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
-    for strategy in STRATEGIES {
-        let Ok(made) = strategy::make(strategy.parse().unwrap(), &request, Effort::Fast) else {
+    for strategy in published::names() {
+        let Ok(made) = strategy::make(published::named(strategy).unwrap(), &request, Effort::Fast)
+        else {
             continue;
         };
         let timeline = simulate(network, &made.plan, profile, threads);
@@ -547,7 +550,7 @@ fn budgets_near_the_smallest_are_planned_alike() {
     let subject = Subject::for_board(&zoo_model("densenet201", folder.path()), board);
     let budgets = (3_800_000u64..4_100_000).step_by(20_000);
     let predicted =
-        |budget| chosen_if(false, &subject, Strategy::Joint, &[budget], 1).unwrap().predicted_ns[0];
+        |budget| chosen_if(false, &subject, &JOINT, &[budget], 1).unwrap().predicted_ns[0];
     let found: Vec<u64> = budgets.map(predicted).collect();
     let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
     assert!(*most < least + least / 5, "{found:?}");

@@ -4,12 +4,13 @@
 use crate::common::command::{self, eyelet_in};
 use crate::common::prove::{prove, skeleton};
 use crate::common::{Subject, digits};
-use eyelet::pack::{NONE, PAGE, STRATEGIES, Step};
+use eyelet::pack::{NONE, PAGE, Step};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::published;
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::{PlanError, Strategy};
+use eyelet_planner::strategy::PlanError;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
@@ -26,10 +27,10 @@ fn the_runtime_proves_what_every_strategy_stages() {
     for (board, staged) in [("gpu-host", true), ("jetson-nano", false)] {
         let subject = subject(board);
         let mut skeletons = None;
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let Err(PlanError::Budget { smallest, .. }) = subject.plan_by(strategy, 0, 1) else {
-                let parsed: Strategy = strategy.parse().unwrap();
-                assert!(!parsed.serves(&subject.board.profile), "{strategy} on {board}");
+                let found = published::named(strategy).unwrap();
+                assert!(!found.serves(&subject.board.profile), "{strategy} on {board}");
                 let error = subject.plan_by(strategy, 0, 1).unwrap_err().to_string();
                 assert!(error.contains("plan with `demand-async`"), "{error}");
                 continue;
@@ -64,7 +65,7 @@ fn joint_is_not_slower_where_loads_are_copied() {
         let largest = joint.loads.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE);
         let resident = joint.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(0);
         assert!(joint.staging_bytes <= (8 * largest).max(resident) || joint.loads.is_empty());
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let Ok(other) = subject.plan_by(strategy, smallest + more, 1) else { continue };
             let bound = lower_bound_ns(network, smallest + more, profile, 1) as f64;
             assert!(ns(&joint) <= 1.005 * ns(&other), "{strategy} with {more} bytes more");

@@ -5,10 +5,11 @@ use crate::common::Subject;
 use crate::common::board::board;
 use crate::common::net::Net;
 use crate::common::transformer::tied;
-use eyelet::pack::{Encoding, OpKind, PortType, STRATEGIES};
+use eyelet::pack::{Encoding, OpKind, PortType};
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::graph::{Constant, Graph, Op};
 use eyelet_planner::network::Network;
+use eyelet_planner::published;
 use eyelet_planner::simulate::simulate;
 
 const MIB: u64 = 1 << 20;
@@ -46,7 +47,7 @@ fn no_plan_of_a_tied_transformer_is_below_the_bound() {
     let (network, profile) = (&subject.network, &subject.board.profile);
     let smallest = subject.smallest(1);
     for budget in [smallest, smallest + 32768, smallest + 98304, 2 * subject.weights_bytes, MIB] {
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let Ok(plan) = subject.plan_by(strategy, budget, 1) else { continue };
             let bound = lower_bound_ns(network, budget, profile, 1);
             let predicted = simulate(network, &plan, profile, 1).steady_ns;

@@ -4,8 +4,8 @@ use crate::common::board::board;
 use crate::common::net::Net;
 use crate::common::{Subject, bits, run_inline};
 use eyelet::device::Inline;
-use eyelet::pack::STRATEGIES;
 use eyelet_planner::graph::{Graph, Op};
+use eyelet_planner::published;
 use eyelet_planner::strategy::{Effort, PlanError};
 
 const PAGE: u64 = 4096;
@@ -40,7 +40,7 @@ fn every_strategy_plans_networks_without_weights() {
         assert_eq!(subject.weights_bytes, 0);
         let inputs = subject.inputs(1);
         let mut first = None;
-        for strategy in STRATEGIES {
+        for strategy in published::names() {
             let with = |budget| subject.plan_with(strategy, budget, 2, Effort::Fast);
             let named = |budget| match with(budget) {
                 Err(PlanError::Budget { smallest, .. }) => smallest,

@@ -20,7 +20,7 @@ use super::builder::PlanBuilder;
 use super::on_load;
 use super::refit::Refit;
 use super::shared_residents::{Guest, lay_out};
-use super::{Draft, PackRequest, PlanError, PlanResult, Request, begin, refusal};
+use super::{Draft, PackRequest, PlanError, PlanResult, Request, refusal};
 use crate::bound::least_bound_ns;
 use crate::simulate::simulate;
 use eyelet::pack::{Layer, OpKind};
@@ -70,7 +70,7 @@ struct Finished<'a> {
 }
 
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
-pub fn choose(network: &Network, request: &PackRequest) -> Result<Chosen, PlanError> {
+pub fn choose(network: &Network, request: &PackRequest<'_>) -> Result<Chosen, PlanError> {
     choose_among(network, request, offered(network, request), &SharedWeights::default())
 }
 
@@ -79,7 +79,7 @@ pub fn choose(network: &Network, request: &PackRequest) -> Result<Chosen, PlanEr
 /// direct algorithm.
 pub fn choose_shape(
     network: &Network,
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     shared: &SharedWeights,
 ) -> Result<Chosen, PlanError> {
     let means = match request.exact || !request.strategy.transforms() {
@@ -92,7 +92,7 @@ pub fn choose_shape(
 /// The plans of the fastest of these choices.
 fn choose_among(
     network: &Network,
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     choices: Vec<Choice>,
     shared: &SharedWeights,
 ) -> Result<Chosen, PlanError> {
@@ -152,7 +152,7 @@ fn choose_among(
 }
 
 /// Whether each budget holds all weights as they are stored for the direct algorithms.
-fn holding(candidates: &[Candidate], request: &PackRequest) -> Vec<bool> {
+fn holding(candidates: &[Candidate], request: &PackRequest<'_>) -> Vec<bool> {
     let holds = |budget: &u64| {
         let mut direct = candidates.iter().filter(|candidate| candidate.is_direct);
         request.strategy.transforms() && direct.any(|direct| direct.holds_all(request, *budget))
@@ -184,7 +184,7 @@ impl Chosen {
 }
 
 /// The choices to be planned.
-fn offered(network: &Network, request: &PackRequest) -> Vec<Choice> {
+fn offered(network: &Network, request: &PackRequest<'_>) -> Vec<Choice> {
     let means: &[Means] = match (request.exact, request.strategy.transforms()) {
         (true, _) => &[Means::Exact],
         (false, true) => &[Means::All, Means::Stored],
@@ -194,7 +194,7 @@ fn offered(network: &Network, request: &PackRequest) -> Vec<Choice> {
 }
 
 /// The choices of these kinds to be planned.
-fn by_means(network: &Network, request: &PackRequest, means: &[Means]) -> Vec<Choice> {
+fn by_means(network: &Network, request: &PackRequest<'_>, means: &[Means]) -> Vec<Choice> {
     let PackRequest { budgets, profile, threads, .. } = request;
     let mut offered: Vec<Choice> = Vec::new();
     for means in means {
@@ -229,7 +229,7 @@ impl Finished<'_> {
     }
 
     /// Lays out residents that plans share at one address.
-    fn laid_out(mut self, request: &PackRequest) -> Chosen {
+    fn laid_out(mut self, request: &PackRequest<'_>) -> Chosen {
         if !request.lays_out() {
             return self.chosen;
         }
@@ -270,7 +270,7 @@ impl Candidate {
     fn new(
         mut network: Network,
         choice: &Choice,
-        request: &PackRequest,
+        request: &PackRequest<'_>,
         shared: &SharedWeights,
     ) -> Self {
         let slower = request.profile.is_slower_mapped(request.threads);
@@ -293,7 +293,7 @@ impl Candidate {
         Self { weights_bytes, transformed, copied, cache, network, bound_ns, is_direct }
     }
 
-    fn holds_all(&self, request: &PackRequest, budget: u64) -> bool {
+    fn holds_all(&self, request: &PackRequest<'_>, budget: u64) -> bool {
         let network = &self.network;
         let bytes = |layer: &Layer| u64::from(layer.panels) * u64::from(layer.panel_bytes);
         let layers = network.layers.iter().enumerate();
@@ -307,7 +307,7 @@ impl Candidate {
     /// weights have no plans that read.
     fn begin<'a>(
         &'a self,
-        request: &'a PackRequest,
+        request: &'a PackRequest<'_>,
         holding: &[bool],
         refuse: bool,
     ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
@@ -316,7 +316,7 @@ impl Candidate {
         for ((budget, transformed), &holds_all) in budgets {
             let one = request.of(&self.network, self.weights_bytes, *budget);
             let one = Request { holds_all, ..one };
-            match begin(request.strategy, &one, transformed.as_ref(), request.delta)? {
+            match request.strategy.begin(&one, transformed.as_ref())? {
                 Some(draft) => {
                     let draft = self.in_cache(request, *budget, draft)?;
                     all.push(self.or_copied(request, all.len(), holds_all, draft)?);
@@ -331,7 +331,7 @@ impl Candidate {
     /// The draft for a budget, or a faster one in which all weights are copied.
     fn or_copied<'a>(
         &'a self,
-        request: &'a PackRequest,
+        request: &'a PackRequest<'_>,
         number: usize,
         holds_all: bool,
         draft: Draft<'a>,
@@ -340,7 +340,7 @@ impl Candidate {
         let one = request.of(&copied.network, copied.weights_bytes, request.budgets[number]);
         let one = Request { holds_all, ..one };
         let transformed = copied.transformed[number].as_ref();
-        let other = begin(request.strategy, &one, transformed, request.delta)?;
+        let other = request.strategy.begin(&one, transformed)?;
         let is_faster = |other: &Draft<'a>| other.predicted_ns() < draft.predicted_ns();
         Ok(other.filter(is_faster).unwrap_or(draft))
     }
@@ -348,7 +348,7 @@ impl Candidate {
     /// The draft for a budget, or a clearly faster one for the size of the shared cache.
     fn in_cache<'a>(
         &'a self,
-        request: &'a PackRequest,
+        request: &'a PackRequest<'_>,
         budget: u64,
         draft: Draft<'a>,
     ) -> Result<Draft<'a>, PlanError> {
@@ -359,12 +359,12 @@ impl Candidate {
         if !is_slower(least_bound_ns(&one)) {
             return Ok(draft);
         }
-        let other = begin(request.strategy, &one, transformed.as_ref(), request.delta)?;
+        let other = request.strategy.begin(&one, transformed.as_ref())?;
         Ok(other.filter(|other| is_slower(other.predicted_ns())).unwrap_or(draft))
     }
 
     /// Improves the plans.
-    fn finish<'a>(&self, request: &PackRequest, drafts: Vec<Draft<'a>>) -> Finished<'a> {
+    fn finish<'a>(&self, request: &PackRequest<'_>, drafts: Vec<Draft<'a>>) -> Finished<'a> {
         let finish = |draft: Draft<'a>| {
             let (made, refit) = draft.finish(request.effort);
             (made, refit.map(Arc::new))

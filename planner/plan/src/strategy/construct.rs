@@ -9,6 +9,7 @@
 use super::builder::PlanBuilder;
 use super::construction::Construction;
 use super::joint::Constructed;
+use super::kind::Strategy;
 use super::on_load::Options;
 use super::place::Loading;
 use super::precomputed::Precomputed;
@@ -29,10 +30,12 @@ const WAITS: u64 = 4;
 const MOST_ALGORITHMS: usize = 2;
 
 /// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
-/// weights that gain by it. Layers that slide use it, or the algorithms of the request.
+/// weights that gain by it. Layers that slide use it, or the algorithms of the request. No plan of
+/// the `rivals` is faster.
 pub fn construct<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Network>,
+    rivals: &[&dyn Strategy],
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
     let precomputed = Arc::new(Precomputed::new(request));
@@ -45,7 +48,7 @@ pub fn construct<'a>(
     // Other strategies copy weights.
     let copies = !request.network.is_any_in_place();
     let faster = match copies && plain.has_room() && !plain.is_optimal(&best.built) {
-        true => baseline_guard::faster(&plain, best.built.line.steady_ns, !keeps_all),
+        true => baseline_guard::faster(rivals, &plain, best.built.line.steady_ns, !keeps_all),
         false => None,
     };
     Some(Constructed {
@@ -69,7 +72,7 @@ impl<'a, 'b> Construction<'a, 'b> {
     ) {
         // Nothing is planned below the smallest budget. Not to slide is tried first.
         let within = |builder: &PlanBuilder<'a>| {
-            frugal::within(builder, Loading::Cyclic, false, |design| builder.surely_fits(design))
+            frugal::within(builder, Loading::Cyclic, |design| builder.surely_fits(design))
         };
         let plain = PlanBuilder::with(request, self.precomputed.clone(), Vec::new());
         let mut search = None;

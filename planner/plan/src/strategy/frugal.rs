@@ -34,13 +34,13 @@ pub struct Fit {
     pub design: Design,
 }
 
-/// If an allocator decides on places, these multiples of the bytes are also tried: what it needs is
-/// not known before.
-const TIMES: [f64; 4] = [0.5, 0.75, 1.25, 1.5];
+/// The frugal designs for one way to slide, with the layers' own algorithms.
+pub fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> Vec<Design> {
+    designs_in(builder, loading, &rooms(builder))
+}
 
-/// The frugal designs for one way to slide, with the layers' own algorithms. A `dynamic` plan has
-/// some more.
-pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Vec<Design> {
+/// The frugal designs with so many bytes next to the tables, and those that do not depend on that.
+pub fn designs_in(builder: &PlanBuilder<'_>, loading: Loading, rooms: &[u64]) -> Vec<Design> {
     let on_load = &builder.request.network.on_load;
     let mut designs: Vec<Design> = Vec::new();
     let mut add = |design: Design| {
@@ -48,11 +48,7 @@ pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Ve
             designs.push(design);
         }
     };
-    let mut rooms = rooms(builder);
-    if let Some(&least) = rooms.first().filter(|_| dynamic) {
-        rooms.extend(TIMES.map(|times| (least as f64 * times) as u64));
-    }
-    for bytes in rooms {
+    for &bytes in rooms {
         for join in [false, true] {
             add(builder.coarsest_in(bytes, join, on_load, loading));
         }
@@ -68,30 +64,28 @@ pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Ve
 pub fn within(
     builder: &PlanBuilder<'_>,
     loading: Loading,
-    dynamic: bool,
     fits: impl Fn(&Design) -> bool,
 ) -> Option<Design> {
     if !builder.has_room() {
         return None;
     }
-    designs(builder, loading, dynamic).into_iter().find(fits)
+    designs(builder, loading).into_iter().find(fits)
 }
 
 /// The frugal design that needs the least.
-pub fn least(
-    builder: &PlanBuilder<'_>,
-    loading: Loading,
-    dynamic: bool,
-    needs: impl Fn(&Design) -> u64,
-) -> Fit {
-    let fits = designs(builder, loading, dynamic).into_iter();
-    let fits = fits.map(|design| Fit { bytes: needs(&design), design });
+pub fn least(builder: &PlanBuilder<'_>, loading: Loading, needs: impl Fn(&Design) -> u64) -> Fit {
+    least_of(designs(builder, loading), needs)
+}
+
+/// The one of some designs that needs the least. One is all weights in the arena.
+pub fn least_of(designs: Vec<Design>, needs: impl Fn(&Design) -> u64) -> Fit {
+    let fits = designs.into_iter().map(|design| Fit { bytes: needs(&design), design });
     fits.min_by_key(|fit| fit.bytes).expect("all weights in the arena are a design")
 }
 
 /// The numbers of bytes next to the tables that take the least together with the tables. Slices
 /// become coarser at each of them.
-fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
+pub fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     let network = builder.request.network;
     // The bytes from which on a layer has this many slices.
     let mut changes: Vec<(u64, usize, u32)> = Vec::new();

@@ -86,8 +86,7 @@ pub fn refusal(request: &Request<'_>) -> PlanError {
     let ways = std::iter::once(Vec::new()).chain(search.smallest(u64::MAX));
     let least = |groups| {
         let builder = PlanBuilder::with(request, precomputed.clone(), groups);
-        let fit =
-            frugal::least(&builder, Loading::Cyclic, false, |design| builder.least_bytes(design));
+        let fit = frugal::least(&builder, Loading::Cyclic, |design| builder.least_bytes(design));
         (builder, fit)
     };
     let (builder, Fit { bytes, design }) =

@@ -24,8 +24,8 @@ const ROUNDS: usize = 64;
 /// Plans of a network by `choose`, with no step that takes longer than the request allows. `choose` is called with the
 /// request, or with one for smaller budgets.
 pub fn choose_bounded(
-    request: &PackRequest,
-    choose: impl Fn(&PackRequest) -> Result<Chosen, PlanError>,
+    request: &PackRequest<'_>,
+    choose: impl Fn(&PackRequest<'_>) -> Result<Chosen, PlanError>,
 ) -> Result<Chosen, PlanError> {
     let Some(limit_ns) = request.longest_ns else { return choose(request) };
     // Bytes that each budget keeps for the longer tables.

@@ -5,18 +5,14 @@
 mod activations;
 pub mod algorithms;
 mod baseline_guard;
-mod baselines;
 mod builder;
 pub mod choose;
 mod compact;
 mod construct;
 mod construction;
-pub mod demand;
 mod design;
-mod dynamic;
 mod fast;
 mod fit;
-mod flexnn;
 mod frugal;
 mod improve;
 mod in_place;
@@ -24,6 +20,7 @@ mod joint;
 mod kind;
 mod longest;
 pub mod on_load;
+mod own;
 mod pack_request;
 mod place;
 mod precomputed;
@@ -32,22 +29,33 @@ mod refit;
 mod residents;
 mod shared_residents;
 mod staging;
-pub mod swapnet;
 
 pub use crate::request::Request;
-pub use flexnn::Parts;
 pub use kind::Strategy;
 pub use longest::choose_bounded;
+pub use own::{Direct, Joint, OnDemand, Preload};
 pub use pack_request::PackRequest;
 
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
-use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use place::Misfit;
 use refit::Refit;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Parts of strategies, for those of other crates. They change with this crate.
+#[doc(hidden)]
+pub mod parts {
+    pub use super::baseline_guard::{Contest, bounds_ns};
+    pub use super::builder::PlanBuilder;
+    pub use super::design::{Built, Design, Pins, SlicingTarget};
+    pub use super::frugal::{Fit, designs_in, least_of, rooms};
+    pub use super::place::{Loading, Misfit, UNLIMITED};
+    pub use super::queue::queue;
+    pub use super::staging::stage;
+    pub use super::{SLICE, refuse};
+}
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +66,9 @@ pub enum PlanError {
         eyelet_model::size::exact(*budget), eyelet_model::size::exact(*smallest)
     )]
     Budget { network: String, budget: u64, smallest: u64, layer: String, reason: String },
-    #[error(
-        "{strategy} has two stages: it needs a device that computes in the memory that storage is read into, but what \
-         is read is copied to the GPU of {board}; plan with `demand-async`, which has three"
-    )]
-    TwoStages { strategy: String, board: String },
+    /// The strategy's own reason why it is not for a board.
+    #[error("{0}")]
+    Unsuited(String),
     #[error(
         "no step may take longer than {:?}, and the smallest step of layer `{layer}` takes {:?} by the costs of the board: \
          give --longest-step at least that, or plan for a faster board",
@@ -74,8 +80,6 @@ pub enum PlanError {
          larger budget", Duration::from_nanos(*limit_ns)
     )]
     Tables { limit_ns: u64 },
-    #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]
-    Strategy(String),
 }
 
 /// How long a strategy searches for a better plan, for each budget.
@@ -121,18 +125,18 @@ pub struct PlanResult {
 }
 
 /// Plans with the default effort.
-pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
+pub fn plan(strategy: &dyn Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
     make(strategy, request, Effort::Default).map(|made| made.plan)
 }
 
 /// Plans by a strategy.
 pub fn make(
-    strategy: Strategy,
+    strategy: &dyn Strategy,
     request: &Request<'_>,
     effort: Effort,
 ) -> Result<PlanResult, PlanError> {
     let transformed = strategy.transforms().then(|| on_load::fastest(request)).flatten();
-    let draft = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
+    let draft = strategy.begin(request, transformed.as_ref())?;
     Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
 
@@ -170,36 +174,14 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Makes a first plan, without a search. Returns nothing if there is none; [`refusal`] then says
-/// why. `transformed` is the network whose steps transform weights, for a strategy that may use it.
-/// `delta` is the step by which queues grow while the least delay of a pipeline is searched for.
-pub fn begin<'a>(
-    strategy: Strategy,
-    request: &Request<'a>,
-    transformed: Option<&'a Network>,
-    delta: u64,
-) -> Result<Option<Draft<'a>>, PlanError> {
-    let made = match strategy {
-        Strategy::Joint => {
-            let constructed = construct::construct(request, transformed);
-            return Ok(constructed.map(|found| Draft::Constructed(Box::new(found))));
-        }
-        Strategy::FlexNn(parts) => flexnn::plan(request, parts)?,
-        Strategy::Preload | Strategy::Direct => baselines::preload(request)?,
-        Strategy::OnDemand => baselines::on_demand(request)?,
-        Strategy::SwapNet => swapnet::plan(request)?,
-        Strategy::Demand(demand) => demand::plan(request, demand, delta)?,
-    };
-    Ok(Some(finished(strategy, request, made)))
-}
-
-/// Why [`begin`] found no plan. The error names the smallest budget, which takes a search.
+/// Why [`Strategy::begin`] found no plan. The error names the smallest budget, which takes a search.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     joint::refusal(request)
 }
 
-fn finished<'a>(strategy: Strategy, request: &Request<'a>, mut made: PlanResult) -> Draft<'a> {
-    made.plan.strategy = strategy.name().to_owned();
+/// A plan that is not improved, by the strategy of this name.
+fn finished<'a>(strategy: &str, request: &Request<'a>, mut made: PlanResult) -> Draft<'a> {
+    made.plan.strategy = strategy.to_owned();
     made.plan.budget = request.budget;
     let Request { network, profile, threads, .. } = *request;
     let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
@@ -220,12 +202,12 @@ pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group
 }
 
 /// Why a layer can be too large for a budget, apart from its activations.
-const SLICE: &str = "one slice of its weights and its scratch beside the activations";
+pub const SLICE: &str = "one slice of its weights and its scratch beside the activations";
 
 /// The error that names the smallest budget and the layer that sets it. That layer is the one for
 /// which `place` has no room in one page less. `reason` says what of the layer is too large, unless
 /// its activations are.
-fn refuse(
+pub fn refuse(
     request: &Request<'_>,
     smallest: u64,
     reason: &str,

@@ -1,43 +1,45 @@
 //! What the plans of a pack are made for.
 
-use super::demand::DELTA;
-use super::{Effort, Request, Strategy};
+use super::kind::Strategy;
+use super::{Effort, Request};
 use crate::profile::Profile;
 use eyelet::pack::{Encoding, PAGE};
 use eyelet_model::network::Network;
 
 /// All that is asked of a pack before its network is known.
 #[derive(Clone, Debug)]
-pub struct PackRequest {
+pub struct PackRequest<'s> {
     /// Bytes of arena, in ascending order, each once.
     pub budgets: Vec<u64>,
     pub profile: Profile,
     /// Compute threads that the scratch must serve.
     pub threads: u32,
-    pub strategy: Strategy,
+    pub strategy: &'s dyn Strategy,
     pub effort: Effort,
     /// Every layer is computed as it is stored.
     pub exact: bool,
     /// How weights are stored.
     pub weights: Encoding,
-    /// The step by which queues grow while the least delay of a pipeline is searched for.
-    pub delta: u64,
     /// No step may take longer, by the costs of the profile.
     pub longest_ns: Option<u64>,
 }
 
-impl PackRequest {
+impl<'s> PackRequest<'s> {
     /// A request with defaults for all else.
-    pub fn new(budgets: Vec<u64>, profile: Profile, threads: u32) -> Self {
+    pub fn new(
+        strategy: &'s dyn Strategy,
+        budgets: Vec<u64>,
+        profile: Profile,
+        threads: u32,
+    ) -> Self {
         Self {
             budgets,
             profile,
             threads,
-            strategy: Strategy::default(),
+            strategy,
             effort: Effort::default(),
             exact: false,
             weights: Encoding::F32,
-            delta: DELTA,
             longest_ns: None,
         }
     }
@@ -50,7 +52,7 @@ impl PackRequest {
 
     /// [`Network::mapped`] for the board and the strategy.
     pub fn mapped(&self, network: &Network) -> Option<Vec<bool>> {
-        self.profile.mapped.map(|_| self.strategy.in_place(network.layers.len()))
+        self.profile.mapped.map(|_| vec![self.strategy.uses_in_place(); network.layers.len()])
     }
 
     /// Bytes of arena that the shared cache holds, if a budget is larger.

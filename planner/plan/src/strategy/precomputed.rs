@@ -80,7 +80,7 @@ impl Precomputed {
     }
 
     /// The scratch of a step, computed once for all steps that are alike.
-    pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
+    pub fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
         let Step { layer, count, rows, .. } = *step;
         // The last panel may be narrower than the others.
         let last = step.first + count == request.network.layers[layer as usize].panels;
@@ -96,9 +96,9 @@ type Taker = [u32; 5];
 
 /// The scratch with which a step can make whole panels, and all that it can use.
 #[derive(Clone, Copy)]
-pub(super) struct Scratch {
-    pub(super) least: u64,
-    pub(super) all: u64,
+pub struct Scratch {
+    pub least: u64,
+    pub all: u64,
 }
 
 impl Scratch {

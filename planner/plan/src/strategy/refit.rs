@@ -6,12 +6,15 @@
 //! other residents. A new search in a smaller budget would find a plan that is up to a per cent
 //! faster or slower. So the design stays, except for the panels that layers keep.
 
+use super::Request;
 use super::builder::PlanBuilder;
 use super::compact::compact;
 use super::design::{Built, Design};
-use super::{Request, Strategy};
 use eyelet_model::plan::Plan;
 use std::cmp::Reverse;
+
+/// The name of the strategy.
+pub const NAME: &str = "joint";
 
 /// Layers that are tried with fewer kept panels: first those that give up the fewest bytes.
 const MOST: usize = 16;
@@ -155,6 +158,6 @@ impl<'a> Refit<'a> {
 pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
     let mut plan = built.plan;
     compact(request.network, &mut plan);
-    (plan.strategy, plan.budget) = (Strategy::Joint.name().to_owned(), request.budget);
+    (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
     plan
 }

@@ -15,6 +15,7 @@ use eyelet_planner::board;
 use eyelet_planner::import::{Options, import_with};
 use eyelet_planner::leftovers::Scratch;
 use eyelet_planner::open::open;
+use eyelet_planner::published;
 use eyelet_planner::size;
 use eyelet_planner::source::Io;
 use eyelet_planner::strategy::PackRequest;
@@ -50,7 +51,7 @@ impl Subject {
         let to = folder.path().join("bench.pack");
         let profile = args.calibration.costs_here(board::host()?, folder.path(), output);
         let threads = args.inference.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
-        let request = PackRequest::new(vec![budget], profile, threads);
+        let request = PackRequest::new(&published::JOINT, vec![budget], profile, threads);
         let packed = pack(&request, path, &[(String::new(), graph)], &to, output)?;
         let arena = packed.plans.first().map_or(0, |plan| plan.arena_bytes);
         output.line(format_args!(

@@ -18,8 +18,10 @@ use clap::error::ErrorKind;
 use eyelet::pack::Encoding;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::open::open;
+use eyelet_planner::published::demand::Demand;
+use eyelet_planner::published::flexnn::FlexNn;
 use eyelet_planner::size;
-use eyelet_planner::strategy::{Effort, PackRequest, Parts, Strategy, demand};
+use eyelet_planner::strategy::{Effort, PackRequest, Strategy};
 use eyelet_profile::boards::Boards;
 use eyelet_tasks::set::units::time_ns;
 use pack::{least_of_all, to_ms};
@@ -126,21 +128,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes_packs("-o", &written).writes("--report", &args.report).check()?;
     let Costs { profile, threads, origin } = args.target.choose(&path, output)?;
-    let strategy = without(strategy, args.no_preload, args.dynamic)?;
+    let changed = changed(strategy, args.dynamic, args.no_preload, args.delta)?;
+    let strategy = changed.as_deref().unwrap_or(strategy);
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights, longest_ns) = (args.effort, args.weights, args.longest_step);
-    let delta = delta(args.delta, strategy)?;
-    let mut request = PackRequest {
-        budgets,
-        profile,
-        threads,
-        strategy,
-        effort,
-        exact,
-        weights,
-        delta,
-        longest_ns,
-    };
+    let mut request =
+        PackRequest { budgets, profile, threads, strategy, effort, exact, weights, longest_ns };
     let start = Instant::now();
     let shapes = args.reading.import_shapes(&model)?;
     if args.report.is_some() && shapes.len() > 1 {
@@ -211,31 +204,34 @@ fn notes(graphs: impl Iterator<Item = Graph>, weights: Encoding) -> Vec<String> 
     notes
 }
 
-/// A strategy without some of its parts.
-fn without(strategy: Strategy, no_preload: bool, dynamic: bool) -> Result<Strategy, Error> {
-    match (strategy, dynamic, no_preload) {
-        (Strategy::FlexNn(parts), ..) => Ok(Strategy::FlexNn(Parts {
-            static_plan: parts.static_plan && !dynamic,
-            preload: parts.preload && !no_preload,
-        })),
-        (_, false, false) => Ok(strategy),
-        (_, dynamic, _) => {
-            let option = if dynamic { "--dynamic" } else { "--no-preload" };
-            Err(PlanningError::NotOfStrategy { option, of: "flexnn", strategy: strategy.name() }
-                .into())
-        }
+/// A strategy as the options change it, if they do.
+fn changed(
+    strategy: &dyn Strategy,
+    dynamic: bool,
+    no_preload: bool,
+    delta: Option<u64>,
+) -> Result<Option<Box<dyn Strategy>>, Error> {
+    let not_of = |option, of| {
+        let strategy = strategy.name();
+        Err(PlanningError::NotOfStrategy { option, of, strategy }.into())
+    };
+    if dynamic || no_preload {
+        let Some(FlexNn { static_plan, preload }) = FlexNn::named(strategy.name()) else {
+            return not_of(if dynamic { "--dynamic" } else { "--no-preload" }, "flexnn");
+        };
+        let less = FlexNn { static_plan: static_plan && !dynamic, preload: preload && !no_preload };
+        // A step of queues is of another strategy.
+        return match delta {
+            Some(_) => not_of("--delta", "demand-async-md"),
+            None => Ok(Some(Box::new(less))),
+        };
     }
-}
-
-/// What queues grow by: only of a strategy that looks for a least delay can that be said.
-fn delta(asked: Option<u64>, strategy: Strategy) -> Result<u64, Error> {
-    match asked {
-        None => Ok(demand::DELTA),
-        Some(delta) if strategy.has_least_delay() => Ok(delta),
-        Some(_) => {
-            let (of, strategy) = ("demand-async-md", strategy.name());
-            Err(PlanningError::NotOfStrategy { option: "--delta", of, strategy }.into())
+    match (delta, Demand::named(strategy.name())) {
+        (None, _) => Ok(None),
+        (Some(delta), Some(demand)) if demand.least_delay => {
+            Ok(Some(Box::new(Demand { delta, ..demand })))
         }
+        (Some(_), _) => not_of("--delta", "demand-async-md"),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn whole_budget(graph: &Graph) -> u64 {
 
 /// The smallest budget that can be met in all shapes.
 pub(super) fn least_of_all(
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     model: &Path,
     shapes: Shapes<'_>,
 ) -> Result<Least, Error> {
@@ -59,7 +59,7 @@ pub(super) fn least_of_all(
 }
 
 /// The smallest budget that can be met.
-pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least, Error> {
+pub fn least(request: &PackRequest<'_>, model: &Path, graph: &Graph) -> Result<Least, Error> {
     let mut network = lower(request, model, graph)?;
     let weights_bytes = place_weights(&mut network);
     let (strategy, threads) = (request.strategy, request.threads);
@@ -76,13 +76,13 @@ pub fn least(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Least
 }
 
 /// A graph's network, with weights as the model has them.
-fn lowered(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
+fn lowered(request: &PackRequest<'_>, model: &Path, graph: &Graph) -> Result<Network, Error> {
     let lowered = passes::lower(graph, request.profile.isa);
     Ok(lowered.map_err(|source| PlanningError::Pass { path: model.to_owned(), source })?)
 }
 
 /// A graph's network, with a name and the encoding of its weights.
-pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Network, Error> {
+pub fn lower(request: &PackRequest<'_>, model: &Path, graph: &Graph) -> Result<Network, Error> {
     if request.weights == Encoding::I8 && request.profile.isa == Isa::Cuda {
         return Err(PlanningError::EightBitsOnGpu.into());
     }
@@ -99,7 +99,7 @@ pub fn lower(request: &PackRequest, model: &Path, graph: &Graph) -> Result<Netwo
 }
 
 /// Whether a pack has room for the plans of so many shapes.
-fn within_limits(request: &PackRequest, shapes: Shapes<'_>) -> Result<(), WriteError> {
+fn within_limits(request: &PackRequest<'_>, shapes: Shapes<'_>) -> Result<(), WriteError> {
     let plans = shapes.len() * request.budgets.len();
     match (shapes.len(), plans) {
         (shapes, _) if shapes > MAX_SHAPES => Err(WriteError::Shapes(shapes)),
@@ -110,7 +110,7 @@ fn within_limits(request: &PackRequest, shapes: Shapes<'_>) -> Result<(), WriteE
 
 /// The largest error of any shape's outputs by weights that are rounded.
 fn rounding_error(
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     model: &Path,
     shapes: Shapes<'_>,
     planned: &[PlannedShape],
@@ -135,7 +135,7 @@ fn rounding_error(
 
 /// Plans a model in its shapes and writes the pack.
 pub fn pack(
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     model: &Path,
     shapes: Shapes<'_>,
     path: &Path,
@@ -206,7 +206,7 @@ struct PlannedShape {
 impl PlannedShape {
     /// Plans one of `count` shapes, of which those before it have the weights in `shared`.
     fn new(
-        request: &PackRequest,
+        request: &PackRequest<'_>,
         model: &Path,
         (name, graph): (&str, &Graph),
         count: usize,
@@ -237,7 +237,7 @@ impl PlannedShape {
 
 /// Proves and predicts a plan that took so much to make.
 fn prove(
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     network: &Network,
     weights_bytes: u64,
     made: &PlanResult,

@@ -186,7 +186,7 @@ impl Packed {
         path: &Path,
         network: &Network,
         weights_bytes: u64,
-        request: &PackRequest,
+        request: &PackRequest<'_>,
     ) -> Self {
         Self {
             file: path.to_owned(),

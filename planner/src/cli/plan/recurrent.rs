@@ -26,7 +26,7 @@ struct Apart {
 impl<'a> Forms<'a> {
     /// The forms that budgets from `smallest` on may need, with the strategy of the request.
     pub fn new(
-        request: &PackRequest,
+        request: &PackRequest<'_>,
         model: &Path,
         whole: &'a Graph,
         smallest: u64,
@@ -75,7 +75,7 @@ impl<'a> Forms<'a> {
 
 /// The shapes of a model, in the forms that the smallest budget needs. Without budgets that is the least there is.
 pub(super) fn fitting(
-    request: &PackRequest,
+    request: &PackRequest<'_>,
     model: &Path,
     shapes: &[(String, Graph)],
 ) -> Result<Vec<(String, Graph)>, Error> {

@@ -1,6 +1,6 @@
 //! `--strategy`: which one, or what each of them does.
 
-use eyelet::pack::STRATEGIES;
+use eyelet_planner::published;
 use eyelet_planner::strategy::Strategy;
 use serde::Serialize;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 /// The value of the option.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted {
-    This(Strategy),
+    This(&'static dyn Strategy),
     /// All of them, and no plan.
     List,
 }
@@ -17,15 +17,12 @@ impl Wanted {
     pub fn parse(name: &str) -> Result<Self, String> {
         match name {
             "list" => Ok(Self::List),
-            name => name.parse().map(Self::This).map_err(|error| {
-                let error: eyelet_planner::strategy::PlanError = error;
-                error.to_string()
-            }),
+            name => published::named(name).map(Self::This).map_err(|error| error.to_string()),
         }
     }
 
     /// Those that are named; `None` where the list of all is asked for.
-    pub fn all(named: &[Self]) -> Option<Vec<Strategy>> {
+    pub fn all(named: &[Self]) -> Option<Vec<&'static dyn Strategy>> {
         let this = |wanted: &Self| match wanted {
             Self::This(strategy) => Some(*strategy),
             Self::List => None,
@@ -36,7 +33,7 @@ impl Wanted {
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self::This(Strategy::default())
+        Self::This(&published::JOINT)
     }
 }
 
@@ -63,14 +60,15 @@ struct Known {
 
 impl Strategies {
     pub fn known() -> Self {
-        let known = |strategy: Strategy| Known { name: strategy.name(), about: strategy.about() };
-        Self { strategies: Strategy::ALL.into_iter().map(known).collect() }
+        let known =
+            |strategy: &&dyn Strategy| Known { name: strategy.name(), about: strategy.about() };
+        Self { strategies: published::all().iter().map(known).collect() }
     }
 }
 
 impl fmt::Display for Strategies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let longest = STRATEGIES.iter().map(|name| name.len()).max().unwrap_or(0);
+        let longest = published::names().map(str::len).max().unwrap_or(0);
         self.strategies
             .iter()
             .try_for_each(|Known { name, about }| writeln!(f, "{name:longest$}  {about}"))

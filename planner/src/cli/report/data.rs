@@ -9,8 +9,9 @@ use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan;
+use eyelet_planner::published;
 use eyelet_planner::simulate::{Span, simulate};
-use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy};
+use eyelet_planner::strategy::{self, Effort, PlanError, Preload, Request, Strategy};
 use serde::Serialize;
 
 /// Nanoseconds in a tick.
@@ -90,23 +91,23 @@ impl Curve {
         done: impl Fn(usize),
     ) -> Self {
         let Request { network, profile, threads, .. } = *request;
-        let own = plans.first().and_then(|(_, plan)| plan.strategy.parse().ok());
-        let own: Strategy = own.unwrap_or_default();
-        let plan = |strategy: Strategy, budget: u64| {
-            let mapped = network.mapped.as_ref().map(|layers| strategy.in_place(layers.len()));
+        let own = plans.first().and_then(|(_, plan)| published::named(&plan.strategy).ok());
+        let own: &dyn Strategy = own.unwrap_or(&published::JOINT);
+        let plan = |strategy: &dyn Strategy, budget: u64| {
+            let in_place = |layers: &Vec<bool>| vec![strategy.uses_in_place(); layers.len()];
+            let mapped = network.mapped.as_ref().map(in_place);
             let network = &Network { mapped, ..network.clone() };
             let request = Request { network, budget, ..*request };
             strategy::make(strategy, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
-        let least = |strategy: Strategy| match plan(strategy, PAGE) {
+        let least = |strategy: &dyn Strategy| match plan(strategy, PAGE) {
             Err(PlanError::Budget { smallest, .. }) => Some(smallest),
             _ => None,
         };
         let of_pack = || plans.iter().map(|(_, plan)| plan.budget);
         let low = least(own).or(of_pack().min()).unwrap_or(PAGE);
-        let high =
-            least(Strategy::Preload).into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
+        let high = least(&Preload).into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
         let at = |index: usize| {
             let share = index as f64 / (Self::POINTS - 1) as f64;
             let bytes = low as f64 * (high as f64 / low as f64).powf(share);

@@ -48,7 +48,12 @@ pub struct By<'a> {
 }
 
 /// Writes the page of a pack that was made for a request.
-pub fn write(file: &Path, pack: &Path, wanted: &PackRequest, output: Output) -> Result<(), Error> {
+pub fn write(
+    file: &Path,
+    pack: &Path,
+    wanted: &PackRequest<'_>,
+    output: Output,
+) -> Result<(), Error> {
     let found = PackFile::open(pack)?;
     let PackRequest { profile, threads, exact, .. } = wanted;
     let by = By { profile, threads: *threads, exact: *exact };

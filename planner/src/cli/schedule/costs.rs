@@ -17,6 +17,7 @@ use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
+use eyelet_planner::published;
 use eyelet_planner::simulate::{Span, simulate};
 use eyelet_planner::strategy::choose::choose;
 use eyelet_planner::strategy::{Effort, PackRequest};
@@ -81,7 +82,7 @@ pub fn of_pack(path: &Path, place: Where<'_>) -> Result<Vec<Known>, Error> {
 pub struct Model {
     pub graph: Graph,
     /// Without budgets.
-    pub request: PackRequest,
+    pub request: PackRequest<'static>,
 }
 
 impl Model {
@@ -90,7 +91,7 @@ impl Model {
         let profile = place.profile(path)?;
         let graph = import(path).map_err(|source| Error::of_import(path, source))?;
         let threads = profile.threads.clamp(1, DEFAULT_THREADS);
-        let mut request = PackRequest::new(Vec::new(), profile, threads);
+        let mut request = PackRequest::new(&published::JOINT, Vec::new(), profile, threads);
         request.effort = Effort::Fast;
         Ok(Self { graph, request })
     }

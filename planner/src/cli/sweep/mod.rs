@@ -18,6 +18,7 @@ use super::{Error, lacks};
 use eyelet::pack::Encoding;
 use eyelet_planner::board::Device;
 use eyelet_planner::network::Network;
+use eyelet_planner::published;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{Effort, PackRequest, Strategy};
@@ -166,8 +167,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes("-o", outputs).check()?;
     let Costs { profile, threads, origin } = args.target.choose(&model, output)?;
-    let strategies: Vec<Strategy> = match wanted.is_empty() {
-        true => Strategy::ALL.into_iter().filter(|one| one.serves(&profile)).collect(),
+    let strategies: Vec<&'static dyn Strategy> = match wanted.is_empty() {
+        true => published::all().iter().copied().filter(|one| one.serves(&profile)).collect(),
         false => wanted,
     };
     let graph = args.reading.import("`eyelet sweep`", &model)?;
@@ -175,7 +176,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         exact: args.exact,
         effort: args.effort,
         weights: args.weights,
-        ..PackRequest::new(Vec::new(), profile, threads)
+        ..PackRequest::new(&published::JOINT, Vec::new(), profile, threads)
     };
     let network = lower(&request, &model, &graph)?;
     let sizes = Budgets::sorted(&args.budgets, args.points);

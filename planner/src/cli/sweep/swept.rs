@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// A strategy, and the networks that it plans.
 pub struct Swept<'a> {
-    request: PackRequest,
+    request: PackRequest<'static>,
     network: &'a Network,
     forms: Forms<'a>,
     /// The network that reads recurrent weights at each time, if budgets need it.
@@ -25,8 +25,8 @@ pub struct Swept<'a> {
 impl<'a> Swept<'a> {
     /// A strategy that is given budgets from `smallest` on.
     pub fn new(
-        strategy: Strategy,
-        request: &PackRequest,
+        strategy: &'static dyn Strategy,
+        request: &PackRequest<'static>,
         model: &Path,
         (graph, network): (&'a Graph, &'a Network),
         smallest: u64,
@@ -90,7 +90,7 @@ impl<'a> Swept<'a> {
 }
 
 /// No plan for this budget is faster, of whatever form of the network a strategy is given.
-pub fn bound_ns(request: &PackRequest, network: &Network, swept: &[Swept], budget: u64) -> u64 {
+pub fn bound_ns(request: &PackRequest<'_>, network: &Network, swept: &[Swept], budget: u64) -> u64 {
     let (profile, threads) = (&request.profile, request.threads);
     let bound_ns = |network: &Network| match request.exact {
         true => lower_bound_ns(network, budget, profile, threads),

@@ -61,7 +61,7 @@ fn wide() -> Net {
 
 /// The smallest budget for which there is a plan; that of the request is below it.
 fn smallest(request: &Request<'_>) -> u64 {
-    match strategy::plan(strategy::Strategy::Joint, request) {
+    match strategy::plan(&strategy::Joint::default(), request) {
         Err(PlanError::Budget { smallest, .. }) => smallest,
         other => panic!("{other:?}"),
     }
@@ -91,7 +91,7 @@ fn groups_are_found_where_they_are_needed() {
     let smallest = smallest(&request(4096));
     assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
     for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
-        let plan = strategy::plan(strategy::Strategy::Joint, &request(budget)).unwrap();
+        let plan = strategy::plan(&strategy::Joint::default(), &request(budget)).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
     }
 }
@@ -180,7 +180,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
             exact: true,
             holds_all: false,
         };
-        let plan = strategy::plan(strategy::Strategy::Joint, &request).unwrap();
+        let plan = strategy::plan(&strategy::Joint::default(), &request).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
         let line = crate::simulate::simulate(&network, &plan, &profile, 1);
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
@@ -329,7 +329,7 @@ fn nothing_slides_on_a_gpu() {
     };
     let smallest = smallest(&request(4096));
     for budget in [smallest, smallest + smallest / 4, 64 << 20] {
-        let plan = strategy::plan(strategy::Strategy::Joint, &request(budget)).unwrap();
+        let plan = strategy::plan(&strategy::Joint::default(), &request(budget)).unwrap();
         assert_eq!(eyelet_check::check(&network, &plan, bytes).err(), None);
         assert!(plan.places.iter().all(|place| place.lines == 0));
         for step in &plan.steps {

@@ -9,32 +9,103 @@
 //! of the network on. Inferences are planned one by one: no load starts before its inference.
 //!
 //! The publication leaves open how many slices there are and how many bytes are pinned: the
-//! simulator decides. [`joint`](super::joint) adds the cycle, residents where they pay, limits for
+//! simulator decides. `joint` adds the cycle, residents where they pay, limits for
 //! each layer, and search.
 //!
 //! In the ablation without preloading, a load waits until the step that needs it is next. Without a
 //! static plan, memory is given out and taken back as the inference goes
-//! ([`dynamic`](super::dynamic)).
+//! ([`dynamic`]).
 
-use super::builder::PlanBuilder;
-use super::design::{Built, Design, Pins, SlicingTarget};
-use super::frugal::{self, Fit};
-use super::place::{Loading, Misfit};
-use super::{PlanError, PlanResult, Request, SLICE, dynamic, refuse, staging};
+mod dynamic;
+
 use crate::slice::Cutting;
+use crate::strategy::parts::{
+    Built, Contest, Design, Fit, Loading, Misfit, Pins, PlanBuilder, SLICE, SlicingTarget,
+    bounds_ns, designs_in, least_of, refuse, rooms, stage,
+};
+use crate::strategy::{PlanError, PlanResult, Request, Strategy};
 use eyelet_model::plan::Plan;
 use std::time::Instant;
 
-/// The parts of FlexNN that a plan has.
+/// FlexNN with the parts that its plans have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct FlexNn {
     pub static_plan: bool,
     pub preload: bool,
 }
 
-impl Parts {
-    pub fn loading(self) -> Loading {
+impl FlexNn {
+    /// FlexNN as published.
+    pub const WHOLE: Self = Self { static_plan: true, preload: true };
+
+    /// FlexNN with and without each of its parts, in the order in which they are compared.
+    pub const ALL: [Self; 4] = [
+        Self::WHOLE,
+        Self { static_plan: false, preload: true },
+        Self { static_plan: true, preload: false },
+        Self { static_plan: false, preload: false },
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    fn loading(self) -> Loading {
         if self.preload { Loading::Inference } else { Loading::OnDemand }
+    }
+}
+
+impl Strategy for FlexNn {
+    fn name(&self) -> &'static str {
+        match (self.static_plan, self.preload) {
+            (true, true) => "flexnn",
+            (true, false) => "flexnn-no-preload",
+            (false, true) => "flexnn-dynamic",
+            (false, false) => "flexnn-dynamic-no-preload",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match (self.static_plan, self.preload) {
+            (true, true) => "FlexNN: slices loaded ahead, memory planned statically",
+            (true, false) => "FlexNN without loading ahead",
+            (false, true) => "FlexNN with memory given out while the network runs",
+            (false, false) => "FlexNN without either",
+        }
+    }
+
+    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError> {
+        plan(request, *self)
+    }
+
+    /// Compares with FlexNN with and without each of its parts: they share designs and bounds.
+    fn faster(&self, builder: &PlanBuilder<'_>, than_ns: u64, may_read: bool) -> Option<Built> {
+        let mut contest = Contest::new(builder, than_ns, may_read);
+        let (own, loading) = (&builder.request.network.on_load, Loading::Inference);
+        let whole = [Cutting::LAYERS, Cutting::RESIDENT];
+        let whole = whole.map(|cutting| Design::uniform(cutting, own, loading));
+        let frugal = frugal_designs(builder, loading, true);
+        for design in designs(builder, loading).chain(whole).chain(frugal) {
+            compare(&mut contest, &design);
+        }
+        contest.fastest()
+    }
+}
+
+/// Compares with the plans that FlexNN makes of a design.
+fn compare(contest: &mut Contest<'_, '_>, design: &Design) {
+    let (builder, budget) = (contest.builder, contest.builder.request.budget);
+    let slices = design.slices(builder.request.network, &builder.activations);
+    let [ahead_ns, in_turn_ns] = bounds_ns(builder, &slices);
+    for parts in FlexNn::ALL {
+        let bound_ns = if parts.preload { ahead_ns } else { in_turn_ns };
+        if bound_ns < contest.least_ns {
+            let design = Design { loading: parts.loading(), ..design.clone() };
+            let placed = place(builder, &design, budget, parts)
+                .or_else(|_| place_surely(builder, &design, parts));
+            placed.into_iter().for_each(|plan| contest.consider(plan));
+        }
     }
 }
 
@@ -44,14 +115,16 @@ const SLICES: [f64; 4] = [2.0, 3.0, 4.0, 8.0];
 /// Shares of the memory next to the activations that are tried for pinned weights.
 const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
-pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError> {
+fn plan(request: &Request<'_>, parts: FlexNn) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
     let (builder, loading, dynamic) =
         (PlanBuilder::new(request), parts.loading(), !parts.static_plan);
     let needs = |design: &Design| needs(&builder, design, parts);
     let fits = |design: &Design| needs(design) <= request.budget;
-    let Some(frugal) = frugal::within(&builder, loading, dynamic, fits) else {
-        let Fit { bytes, design } = frugal::least(&builder, loading, dynamic, needs);
+    let designs = || frugal_designs(&builder, loading, dynamic);
+    let frugal = if builder.has_room() { designs().into_iter().find(fits) } else { None };
+    let Some(frugal) = frugal else {
+        let Fit { bytes, design } = least_of(designs(), needs);
         return Err(refuse(request, bytes, SLICE, &|budget| match parts.static_plan {
             true => builder.place_surely(&design, budget),
             false => place(&builder, &design, budget, parts),
@@ -64,9 +137,22 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
+/// If an allocator decides on places, frugal designs for these multiples of the bytes are also
+/// tried: what it needs is not known before.
+const TIMES: [f64; 4] = [0.5, 0.75, 1.25, 1.5];
+
+/// The frugal designs. A `dynamic` plan has some more.
+fn frugal_designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Vec<Design> {
+    let mut bytes = rooms(builder);
+    if let Some(&least) = bytes.first().filter(|_| dynamic) {
+        bytes.extend(TIMES.map(|times| (least as f64 * times) as u64));
+    }
+    designs_in(builder, loading, &bytes)
+}
+
 /// The budget from which on a design surely fits. Without a static plan that is no less than with
 /// one.
-fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> u64 {
+fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: FlexNn) -> u64 {
     match parts.static_plan {
         true => builder.least_bytes(design),
         false => dynamic::least_bytes(builder, design).max(builder.least_bytes(design)),
@@ -74,7 +160,7 @@ fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> u64 {
 }
 
 /// The best plan of the designs that are tried.
-fn best(builder: &PlanBuilder<'_>, parts: Parts) -> Option<(Design, Built)> {
+fn best(builder: &PlanBuilder<'_>, parts: FlexNn) -> Option<(Design, Built)> {
     let loading = parts.loading();
     let (mut best, mut least_ns) = (None, u64::MAX);
     let mut consider = |best: &mut Option<(Design, Built)>, design: Design| {
@@ -93,7 +179,7 @@ fn best(builder: &PlanBuilder<'_>, parts: Parts) -> Option<(Design, Built)> {
 }
 
 /// All designs that are tried.
-pub fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
     unpinned(builder, loading).chain(pinned(builder, loading))
 }
 
@@ -122,18 +208,18 @@ fn pinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = D
     designs.chain([all])
 }
 
-pub fn place(
+fn place(
     builder: &PlanBuilder<'_>,
     design: &Design,
     budget: u64,
-    parts: Parts,
+    parts: FlexNn,
 ) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => builder.place(design, budget),
         false => {
             let mut plan = dynamic::place(builder, design, budget, parts.preload)?;
             if builder.request.is_staged() {
-                staging::stage(&mut plan, parts.loading());
+                stage(&mut plan, parts.loading());
             }
             Ok(plan)
         }
@@ -141,11 +227,7 @@ pub fn place(
 }
 
 /// Places a design that surely fits the budget of the request.
-pub fn place_surely(
-    builder: &PlanBuilder<'_>,
-    design: &Design,
-    parts: Parts,
-) -> Result<Plan, Misfit> {
+fn place_surely(builder: &PlanBuilder<'_>, design: &Design, parts: FlexNn) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => builder.place_surely(design, builder.request.budget),
         // Without loads that run ahead it comes to its end.

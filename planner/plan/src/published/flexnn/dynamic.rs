@@ -13,11 +13,9 @@
 //! memory was given out. So the plan measures how dynamic memory lies, without the time of
 //! allocation.
 
-use super::builder::PlanBuilder;
-use super::design::Design;
-use super::place::{Misfit, UNLIMITED};
 use crate::memory::{Lifetime, lifetimes};
 use crate::slice::{Read, Slices};
+use crate::strategy::parts::{Design, Misfit, PlanBuilder, UNLIMITED};
 use eyelet::pack::{self, Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::{Plan, step_weights};

@@ -20,12 +20,11 @@ mod pipeline;
 
 pub use pipeline::{Pipeline, capacities};
 
-use super::builder::PlanBuilder;
-use super::design::Design;
-use super::place::Loading;
-use super::{PlanError, PlanResult, Request, Strategy};
+use crate::profile::Profile;
 use crate::simulate::{Durations, play};
 use crate::slice::Cutting;
+use crate::strategy::parts::{Built, Contest, Design, Loading, PlanBuilder, bounds_ns};
+use crate::strategy::{PlanError, PlanResult, Request, Strategy};
 use eyelet::pack::{Load, PAGE};
 use eyelet_model::plan::{Plan, step_weights};
 use std::time::Instant;
@@ -39,12 +38,81 @@ pub struct Demand {
     pub pipeline: Pipeline,
     /// Whether queues grow until the delay is the least.
     pub least_delay: bool,
+    /// The step by which they grow.
+    pub delta: u64,
 }
 
-/// The plan for a request; the error names the smallest budget. `delta` is the step by which queues
-/// grow.
-pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
-    plan_on(&PlanBuilder::new(request), demand, delta)
+const fn pipelined(pipeline: Pipeline, least_delay: bool) -> Demand {
+    Demand { pipeline, least_delay, delta: DELTA }
+}
+
+impl Demand {
+    /// All of them, in the order in which they are compared.
+    pub const ALL: [Self; 6] = [
+        pipelined(Pipeline::Sequential, false),
+        pipelined(Pipeline::Synchronous, false),
+        pipelined(Pipeline::Asynchronous, false),
+        pipelined(Pipeline::Asynchronous, true),
+        pipelined(Pipeline::TwoStage, false),
+        pipelined(Pipeline::TwoStage, true),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+impl Strategy for Demand {
+    fn name(&self) -> &'static str {
+        match (self.pipeline, self.least_delay) {
+            (Pipeline::Sequential, _) => "demand-seq",
+            (Pipeline::Synchronous, _) => "demand-sync",
+            (Pipeline::Asynchronous, false) => "demand-async",
+            (Pipeline::Asynchronous, true) => "demand-async-md",
+            (Pipeline::TwoStage, false) => "demand-2s",
+            (Pipeline::TwoStage, true) => "demand-2s-md",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match (self.pipeline, self.least_delay) {
+            (Pipeline::Sequential, _) => "Demand Layering: read, copy and compute in turn",
+            (Pipeline::Synchronous, _) => "Demand Layering: stages advance together",
+            (Pipeline::Asynchronous, false) => "Demand Layering: stages advance by themselves",
+            (Pipeline::Asynchronous, true) => {
+                "Demand Layering, asynchronous, with queues for the least delay"
+            }
+            (Pipeline::TwoStage, false) => "Demand Layering: read and compute, without copies",
+            (Pipeline::TwoStage, true) => {
+                "Demand Layering, two stages, with queues for the least delay"
+            }
+        }
+    }
+
+    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError> {
+        plan_on(&PlanBuilder::new(request), *self)
+    }
+
+    /// Compares with all pipelines. Where loads are copied they have buffers outside the budget, and
+    /// are not compared.
+    fn faster(&self, builder: &PlanBuilder<'_>, than_ns: u64, may_read: bool) -> Option<Built> {
+        let own = &builder.request.network.on_load;
+        let layers = Design::uniform(Cutting::LAYERS, own, Loading::Inference);
+        let slices = layers.slices(builder.request.network, &builder.activations);
+        if bounds_ns(builder, &slices)[0] >= than_ns || builder.request.is_staged() {
+            return None;
+        }
+        let mut contest = Contest::new(builder, than_ns, may_read);
+        let made = Self::ALL.into_iter().filter_map(|demand| plan_on(builder, demand).ok());
+        made.for_each(|made| contest.consider(made.plan));
+        contest.fastest()
+    }
+
+    /// Pipelines of two stages need a device that computes in the memory that is read into.
+    fn serves(&self, profile: &Profile) -> bool {
+        self.pipeline != Pipeline::TwoStage || profile.transfer.is_none()
+    }
 }
 
 /// The budget has no room for the pipeline, whose largest weights are this layer's.
@@ -59,20 +127,19 @@ fn no_room(request: &Request<'_>, smallest: u64, layer: usize) -> PlanError {
     }
 }
 
-/// Plans with a builder at hand, in which no layers slide.
-pub fn plan_on(
-    builder: &PlanBuilder<'_>,
-    demand: Demand,
-    delta: u64,
-) -> Result<PlanResult, PlanError> {
-    let Demand { pipeline, least_delay } = demand;
+/// The plan for the request of a builder in which no layers slide.
+fn plan_on(builder: &PlanBuilder<'_>, demand: Demand) -> Result<PlanResult, PlanError> {
+    let Demand { pipeline, least_delay, delta } = demand;
     let start = Instant::now();
     let request = &builder.request;
     let staged = request.is_staged();
-    if staged && pipeline == Pipeline::TwoStage {
-        let board = request.profile.name.clone();
-        let strategy = Strategy::Demand(demand).name().to_owned();
-        return Err(PlanError::TwoStages { strategy, board });
+    if !demand.serves(request.profile) {
+        return Err(PlanError::Unsuited(format!(
+            "{} has two stages: it needs a device that computes in the memory that storage is read into, but what is \
+             read is copied to the GPU of {}; plan with `demand-async`, which has three",
+            demand.name(),
+            request.profile.name
+        )));
     }
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &builder.activations);

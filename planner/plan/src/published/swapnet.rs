@@ -14,12 +14,10 @@
 //!
 //! As published, inferences are planned one by one, and a network that fits stays in memory.
 
-use super::builder::PlanBuilder;
-use super::design::Design;
-use super::place::Loading;
-use super::{PlanError, PlanResult, Request, SLICE, refuse, staging};
 use crate::simulate::Costs;
 use crate::slice::{Cutting, Read, Slices};
+use crate::strategy::parts::{Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage};
+use crate::strategy::{PlanError, PlanResult, Request, Strategy};
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
 use eyelet_model::network::{Network, Weights};
 use eyelet_model::plan::{Plan, step_weights};
@@ -29,13 +27,43 @@ use eyelet_tasks::swapnet::delays::{Fit, Layer, Sample, Times};
 use std::ops::Range;
 use std::time::Instant;
 
-/// The plan for a request, or the smallest budget that there is one for.
-pub fn plan(request: &Request<'_>) -> Result<PlanResult, PlanError> {
-    plan_on(&PlanBuilder::new(request))
+/// SwapNet's blocks of layers, two in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct SwapNet;
+
+impl Strategy for SwapNet {
+    fn name(&self) -> &'static str {
+        "swapnet"
+    }
+
+    fn about(&self) -> &'static str {
+        "SwapNet: blocks of layers, two in memory"
+    }
+
+    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError> {
+        plan_on(&PlanBuilder::new(request))
+    }
+
+    /// Unless all weights stay, each inference reads all of them, with several layers in one read.
+    fn faster(&self, builder: &PlanBuilder<'_>, than_ns: u64, may_read: bool) -> Option<Built> {
+        let uniform = |cutting| {
+            Design::uniform(cutting, &builder.request.network.on_load, Loading::Inference)
+        };
+        let stay = builder.least_bytes(&uniform(Cutting::RESIDENT)) <= builder.request.budget;
+        let layers = uniform(Cutting::LAYERS);
+        let slices = layers.slices(builder.request.network, &builder.activations);
+        let mut contest = Contest::new(builder, than_ns, may_read);
+        if (stay || all_read_ns(builder, &slices) < than_ns)
+            && let Ok(made) = plan_on(builder)
+        {
+            contest.consider(made.plan);
+        }
+        contest.fastest()
+    }
 }
 
-/// Plans with all that is known of the request at hand, where no layers slide.
-pub fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
+/// The plan for the request of a builder in which no layers slide.
+fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
     let request = &builder.request;
     let made = |plan| PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() };
@@ -75,6 +103,26 @@ pub fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
     let found = found.expect("the largest neighbours fit the room");
     let blocks: Vec<Range<usize>> = ranges(&found.cuts, chain.len()).collect();
     Ok(made(lay(builder, &slices, &blocks)))
+}
+
+/// No plan takes less if each inference reads all of these bytes in the order of the steps, in
+/// whatever reads.
+fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
+    let near = builder.costs.fits_llc(builder.least_tables());
+    let ns_per_byte = builder.costs.service(near).least_ns_per_byte();
+    let (mut end, mut bytes, mut ns) = (0, 0, 0.0f64);
+    for (index, step) in slices.steps.iter().enumerate() {
+        let read = slices.read_of[index].map(|at| &slices.reads[at]);
+        if let Some(read) = read.filter(|read| read.first == index) {
+            // Neighbours can have a page in common.
+            let to = read.offset + read.bytes;
+            bytes += to.saturating_sub(read.offset.max(end));
+            end = end.max(to);
+            ns = ns.max(bytes as f64 * ns_per_byte);
+        }
+        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, near);
+    }
+    ns as u64
 }
 
 /// The delay model of a network on a board, fitted to the predicted costs of its layers; nothing
@@ -204,7 +252,7 @@ fn lay(builder: &PlanBuilder<'_>, slices: &Slices, blocks: &[Range<usize>]) -> P
         }
     }
     if request.is_staged() {
-        staging::stage(&mut plan, Loading::Inference);
+        stage(&mut plan, Loading::Inference);
     }
     plan
 }

@@ -4,7 +4,7 @@
 //! are loaded in the order of their layers. Layers without weights have empty reads and copies.
 //! Nothing is read before the host's turn is over: the least threshold of steps is 1.
 
-use crate::strategy::queue::queue;
+use crate::strategy::parts::queue;
 use eyelet::pack::{PAGE, Stage};
 use eyelet_model::plan::Plan;
 
