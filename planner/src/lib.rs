@@ -4,8 +4,9 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 //!
-//! This crate gathers three: `eyelet-model` (networks and packs), `eyelet-plan` (costs, strategies, bounds), and
-//! `eyelet-check`, which proves plans and does not depend on what makes them. The `eyelet` command is built on it.
+//! This crate gathers four: `eyelet-model` (networks and packs), `eyelet-plan` (costs, the search, bounds),
+//! `eyelet-published` (strategies of published systems), and `eyelet-check`, which proves plans and does not depend on
+//! what makes them. The `eyelet` command is built on it.
 
 pub use eyelet_check as check;
 pub use eyelet_model::{
@@ -13,6 +14,7 @@ pub use eyelet_model::{
     passes, plan, reference, replace, rounding, size, tables, weights, write, zoo,
 };
 pub use eyelet_plan::{
-    board, bound, cores, memory, paced, profile, published, range, request, simulate, slice, slide,
-    source, steps, strategy,
+    board, bound, cores, memory, paced, profile, range, request, simulate, slice, slide, source,
+    steps, strategy,
 };
+pub use eyelet_published as published;

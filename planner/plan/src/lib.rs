@@ -13,7 +13,6 @@ pub mod memory;
 pub mod naive;
 pub mod paced;
 pub mod profile;
-pub mod published;
 pub mod range;
 pub mod request;
 pub mod simulate;

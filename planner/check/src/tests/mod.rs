@@ -17,7 +17,6 @@ use super::*;
 use eyelet::kernels::Isa;
 use eyelet_model::testing::example::{self, Reuse, disjoint, scratch_bytes};
 use eyelet_plan::profile::{Profile, Transfer};
-use eyelet_plan::published;
 use eyelet_plan::strategy::{self, Effort, PlanError, Request};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -107,7 +106,7 @@ fn staged_plans_of_strategies_are_proved() {
 
 fn prove_strategies(profile: &Profile, threads: u32) -> usize {
     let mut made = 0;
-    for (seed, strategy) in (0..112).zip(published::all().iter().copied().cycle()) {
+    for (seed, strategy) in (0..112).zip(eyelet_published::all().iter().copied().cycle()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let staged = profile.transfer.is_some();
         let isa = if staged { Isa::Cuda } else { Isa::Portable };

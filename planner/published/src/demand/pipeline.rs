@@ -4,9 +4,9 @@
 //! are loaded in the order of their layers. Layers without weights have empty reads and copies.
 //! Nothing is read before the host's turn is over: the least threshold of steps is 1.
 
-use crate::strategy::parts::queue;
 use eyelet::pack::{PAGE, Stage};
 use eyelet_model::plan::Plan;
+use eyelet_plan::strategy::parts::queue;
 
 /// How reads, copies and kernels overlap (Demand Layering, sections V and VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,8 @@ pub fn capacities(least: u64, most: u64, delta: u64) -> impl Iterator<Item = u64
 mod tests {
     use super::super::bare;
     use super::*;
-    use crate::profile::Read;
-    use crate::simulate::{Durations, play};
+    use eyelet_plan::profile::Read;
+    use eyelet_plan::simulate::{Durations, play};
     use proptest::prelude::*;
 
     /// Bytes in pages, and the times of reading, copying and computing of each layer. Those without

@@ -6,8 +6,8 @@ pub mod demand;
 pub mod flexnn;
 pub mod swapnet;
 
-use crate::strategy::{Direct, Joint, OnDemand, Preload, Strategy};
 use demand::Demand;
+use eyelet_plan::strategy::{Direct, Joint, OnDemand, Preload, Strategy};
 use flexnn::FlexNn;
 use swapnet::SwapNet;
 

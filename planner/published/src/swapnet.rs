@@ -14,13 +14,15 @@
 //!
 //! As published, inferences are planned one by one, and a network that fits stays in memory.
 
-use crate::simulate::Costs;
-use crate::slice::{Cutting, Read, Slices};
-use crate::strategy::parts::{Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage};
-use crate::strategy::{PlanError, PlanResult, Request, Strategy};
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
 use eyelet_model::network::{Network, Weights};
 use eyelet_model::plan::{Plan, step_weights};
+use eyelet_plan::simulate::Costs;
+use eyelet_plan::slice::{Cutting, Read, Slices};
+use eyelet_plan::strategy::parts::{
+    Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage,
+};
+use eyelet_plan::strategy::{PlanError, PlanResult, Request, Strategy};
 use eyelet_tasks::swapnet::blocks::{Budget, partition};
 use eyelet_tasks::swapnet::chain::{Block, Chain, Objective, ranges};
 use eyelet_tasks::swapnet::delays::{Fit, Layer, Sample, Times};

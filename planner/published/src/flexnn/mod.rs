@@ -18,13 +18,13 @@
 
 mod dynamic;
 
-use crate::slice::Cutting;
-use crate::strategy::parts::{
+use eyelet_model::plan::Plan;
+use eyelet_plan::slice::Cutting;
+use eyelet_plan::strategy::parts::{
     Built, Contest, Design, Fit, Loading, Misfit, Pins, PlanBuilder, SLICE, SlicingTarget,
     bounds_ns, designs_in, least_of, refuse, rooms, stage,
 };
-use crate::strategy::{PlanError, PlanResult, Request, Strategy};
-use eyelet_model::plan::Plan;
+use eyelet_plan::strategy::{PlanError, PlanResult, Request, Strategy};
 use std::time::Instant;
 
 /// FlexNN with the parts that its plans have.

@@ -13,12 +13,12 @@
 //! memory was given out. So the plan measures how dynamic memory lies, without the time of
 //! allocation.
 
-use crate::memory::{Lifetime, lifetimes};
-use crate::slice::{Read, Slices};
-use crate::strategy::parts::{Design, Misfit, PlanBuilder, UNLIMITED};
 use eyelet::pack::{self, Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::{Plan, step_weights};
+use eyelet_plan::memory::{Lifetime, lifetimes};
+use eyelet_plan::slice::{Read, Slices};
+use eyelet_plan::strategy::parts::{Design, Misfit, PlanBuilder, UNLIMITED};
 
 /// Most loads ahead of the one in use that are tried.
 const AHEAD: [usize; 7] = [usize::MAX, 16, 8, 4, 2, 1, 0];
