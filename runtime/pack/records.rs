@@ -15,7 +15,7 @@ use core::ops::Range;
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
@@ -66,16 +66,16 @@ pub struct Header {
     pub mapped: u16,
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Where the layers' names start, in bytes from the start of the file (a multiple of the page).
+    /// Where the names of layers, shapes and strategies start, in bytes from the start of the file (a multiple of the page).
     /// They are for people, and lie in no arena.
     pub names_offset: u64,
-    /// Bytes of the layers' names (not rounded).
+    /// Bytes of these names (not rounded).
     pub names_bytes: u64,
     /// Where the weights start (a multiple of the page).
     pub weights_offset: u64,
     /// Bytes of the weights, a multiple of the page. All shapes share them.
     pub weights_bytes: u64,
-    /// CRC-32C of the layers' names.
+    /// CRC-32C of these names.
     pub names_crc: u32,
     /// Number of shapes.
     pub shapes: u32,
@@ -132,7 +132,8 @@ pub struct PlanEntry {
     pub threads: u16,
     /// Pages of fast memory that it uses, next to the arena.
     pub fast_pages: u16,
-    /// Which strategy made it: index into [`STRATEGIES`].
+    /// Which strategy made it: an index into the strategies of the names
+    /// ([`LayerNames`](super::LayerNames)).
     pub strategy: u16,
     /// Which shape it computes: index into the [`ShapeEntry`] table.
     pub shape: u16,
@@ -144,25 +145,6 @@ impl PlanEntry {
         u64::from(self.fast_pages) * PAGE
     }
 }
-
-/// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 15] = [
-    "flexnn",
-    "preload",
-    "on-demand",
-    "joint",
-    "direct",
-    "flexnn-no-preload",
-    "flexnn-dynamic",
-    "flexnn-dynamic-no-preload",
-    "demand-seq",
-    "demand-sync",
-    "demand-async",
-    "demand-async-md",
-    "demand-2s",
-    "demand-2s-md",
-    "swapnet",
-];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts, of records as they
 /// are [`stored`](super::stored).

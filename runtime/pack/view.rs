@@ -44,13 +44,14 @@ pub struct PlanView<'a> {
     pub staging_bytes: u64,
 }
 
-/// The names of the shapes, and of their layers.
+/// The names of the shapes and of their layers, and of the strategies that made the plans.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerNames<'a> {
     /// Layers of each shape.
     layers: &'a [u32],
     /// Of each shape its own name, then its layers'.
     names: &'a [Name],
+    strategies: &'a [Name],
     text: &'a [u8],
 }
 
@@ -160,15 +161,17 @@ fn text(table: &[u8], name: Name) -> &str {
 }
 
 impl<'a> LayerNames<'a> {
-    /// Views the names of `shapes` shapes and their layers. Checks extents only.
+    /// Views the names of a pack of `shapes` shapes. Checks extents only.
     pub fn view(mut bytes: &'a [u8], shapes: usize) -> Result<Self, Flaw> {
         let bytes = &mut bytes;
         let shapes = u32::try_from(shapes).unwrap_or(u32::MAX);
         let layers = take(bytes, shapes, "names: bytes of their counts")?;
         let counted = layers.iter().fold(shapes, |sum, count: &u32| sum.saturating_add(*count));
+        let strategies = take(bytes, 1, "names: bytes of their counts")?[0];
         Ok(Self {
             layers,
             names: take(bytes, counted, "names: bytes of their table")?,
+            strategies: take(bytes, strategies, "names: bytes of strategies")?,
             text: bytes,
         })
     }
@@ -183,6 +186,12 @@ impl<'a> LayerNames<'a> {
     /// The name of a shape, as in `seq=64`; empty where a pack has one shape.
     pub fn of_shape(&self, shape: usize) -> &'a str {
         self.names(shape).first().map_or("", |name| text(self.text, *name))
+    }
+
+    /// The names of the strategies, in the order of [`PlanEntry::strategy`](super::PlanEntry).
+    pub fn strategies(&self) -> impl Iterator<Item = &'a str> {
+        let table = self.text;
+        self.strategies.iter().map(move |name| text(table, *name))
     }
 
     /// The name of a shape's layer; empty if it has none.

@@ -19,7 +19,7 @@ use eyelet::pack::{Load, Place, Region, Stage, Step};
 /// [`FAST`]: eyelet::pack::FAST
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Name of the strategy that made it; one of [`eyelet::pack::STRATEGIES`].
+    /// Name of the strategy that made it.
     pub strategy: String,
     /// What it was made for: bytes of arena.
     pub budget: u64,

@@ -171,8 +171,8 @@ pub fn skeleton(network: &Network) -> Result<Vec<u8>, Flaw> {
     Ok(bytes)
 }
 
-/// The names of the shapes of a pack, and of their layers.
-pub fn names(shapes: &[(&str, &Network)]) -> Vec<u8> {
+/// The names of the shapes of a pack and of their layers, and of the strategies of its plans.
+pub fn names(shapes: &[(&str, &Network)], strategies: &[&str]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut known: HashMap<&str, Name> = HashMap::new();
     let mut names: Vec<Name> = Vec::new();
@@ -182,7 +182,11 @@ pub fn names(shapes: &[(&str, &Network)]) -> Vec<u8> {
             names.push(*known.entry(string).or_insert_with(|| name(&mut text, string)));
         }
     }
-    let counts: Vec<u32> = shapes.iter().map(|(_, network)| network.names.len() as u32).collect();
+    for strategy in strategies {
+        names.push(name(&mut text, strategy));
+    }
+    let layers = shapes.iter().map(|(_, network)| network.names.len() as u32);
+    let counts: Vec<u32> = layers.chain([strategies.len() as u32]).collect();
     let mut bytes = bytemuck::cast_slice(&counts).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&names));
     bytes.extend_from_slice(&text);
@@ -215,4 +219,36 @@ pub fn plan(plan: &Plan, crc: impl Fn(&Load) -> u32) -> Result<Vec<u8>, Flaw> {
     bytes.extend_from_slice(bytemuck::cast_slice(&steps));
     bytes.extend(records(&plan.stages, pack::Stage::store)?);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::example;
+    use eyelet::kernels::Isa;
+    use eyelet::pack::LayerNames;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    #[test]
+    fn names_are_found_again() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let (network, _) = example::network(Isa::Portable, &mut rng, 5);
+        let bytes = names(&[("seq=4", &network), ("seq=8", &network)], &["joint", "mine"]);
+        // Views need the alignment that a page has.
+        let mut words = vec![0u32; bytes.len().div_ceil(4)];
+        bytemuck::cast_slice_mut::<_, u8>(&mut words)[..bytes.len()].copy_from_slice(&bytes);
+        let aligned = &bytemuck::cast_slice::<_, u8>(&words)[..bytes.len()];
+        let found = LayerNames::view(aligned, 2).unwrap();
+        assert_eq!([found.of_shape(0), found.of_shape(1)], ["seq=4", "seq=8"]);
+        for (layer, name) in network.names.iter().enumerate() {
+            assert_eq!([found.of(0, layer), found.of(1, layer)], [name, name]);
+        }
+        assert_eq!(found.strategies().collect::<Vec<_>>(), ["joint", "mine"]);
+        // Tables that end too early are refused.
+        let table = 4 * 3 + size_of::<Name>() * (2 * (network.names.len() + 1) + 2);
+        assert!(LayerNames::view(&aligned[..table], 2).is_ok());
+        assert!(LayerNames::view(&aligned[..table - 4], 2).is_err());
+        assert!(LayerNames::view(&aligned[..8], 2).is_err());
+    }
 }

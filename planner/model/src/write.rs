@@ -12,7 +12,7 @@ use crate::tables;
 use crate::weights::{Overflow, pack_panels};
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{
-    self, Flaw, Header, Load, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, STRATEGIES, ShapeEntry,
+    self, Flaw, Header, Load, MAX_PLANS, MAX_SHAPES, PAGE, PLANS, PlanEntry, ShapeEntry,
 };
 use eyelet::proof::Bounds;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -161,7 +161,7 @@ impl Layout {
             shape.plans.iter().try_for_each(limits::threads)?;
         }
         let named: Vec<_> = shapes.iter().map(|shape| (shape.name, shape.network)).collect();
-        let names = tables::names(&named);
+        let names = tables::names(&named, &strategies(shapes));
         let (mut entries, mut skeletons) = (Vec::new(), Vec::new());
         let mut end = PAGE;
         for shape in shapes {
@@ -212,11 +212,12 @@ impl Layout {
         let plans = shapes.iter().enumerate().flat_map(|(index, shape)| {
             shape.plans.iter().zip(shape.predicted_ns).map(move |plan| (index as u16, plan))
         });
+        let strategies = strategies(shapes);
         let mut entries = Vec::new();
         for ((shape, (plan, &predicted_ns)), &offset) in plans.zip(&self.offsets) {
             let section =
                 tables::plan(plan, crc).map_err(|flaw| io::Error::other(WriteError::from(flaw)))?;
-            let strategy = STRATEGIES.iter().position(|name| *name == plan.strategy).unwrap_or(0);
+            let strategy = strategies.iter().position(|name| *name == plan.strategy);
             entries.push(PlanEntry {
                 budget: plan.budget,
                 arena_bytes: plan.arena_bytes,
@@ -226,7 +227,7 @@ impl Layout {
                 crc: crc32c(0, &section),
                 threads: short("pack: threads of a plan", plan.threads.into())?,
                 fast_pages: short("pack: pages of fast memory", plan.fast_bytes.div_ceil(PAGE))?,
-                strategy: strategy as u16,
+                strategy: strategy.unwrap_or(0) as u16,
                 shape,
             });
             file.seek(SeekFrom::Start(offset))?;
@@ -255,6 +256,17 @@ impl Layout {
             weights_crc,
         }
     }
+}
+
+/// The strategies of all plans, each once.
+fn strategies<'a>(shapes: &[Shape<'a>]) -> Vec<&'a str> {
+    let mut strategies: Vec<&str> = Vec::new();
+    for plan in shapes.iter().flat_map(|shape| shape.plans) {
+        if !strategies.contains(&plan.strategy.as_str()) {
+            strategies.push(&plan.strategy);
+        }
+    }
+    strategies
 }
 
 /// What an entry has 16 bits for.

@@ -3,7 +3,7 @@
 use super::Error;
 use super::decided::verify as verify_set;
 use super::output::{Output, is_zero};
-use super::pack_file::{PackFile, planner_types, strategy};
+use super::pack_file::{PackFile, planner_types};
 use super::progress::Progress;
 use super::set_file;
 use super::target::Beside;
@@ -54,7 +54,7 @@ struct Plan {
     /// The shape that it computes, of a pack of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     shape: Option<String>,
-    strategy: &'static str,
+    strategy: String,
     budget_bytes: u64,
     arena_bytes: u64,
     /// Bytes of fast memory, of a plan for a board that has it.
@@ -127,7 +127,7 @@ impl Plan {
     ) -> Self {
         Self {
             shape: None,
-            strategy: strategy(entry),
+            strategy: plan.strategy.clone(),
             budget_bytes: entry.budget,
             arena_bytes: proof.arena_bytes,
             fast_bytes: plan.fast_bytes,

@@ -3,7 +3,7 @@
 use super::Error;
 use super::model::Reading;
 use super::output::Output;
-use super::pack_file::{PackFile, strategy};
+use super::pack_file::PackFile;
 use eyelet::pack::MAGIC;
 use eyelet_planner::chunks::{self, Cover, Objects};
 use eyelet_planner::open::open;
@@ -50,7 +50,7 @@ struct FileReport {
 
 #[derive(Debug, Serialize)]
 struct PlanReport {
-    strategy: &'static str,
+    strategy: String,
     budget_bytes: u64,
     arena_bytes: u64,
     covers: Vec<Cover>,
@@ -92,18 +92,20 @@ fn of_pack(path: &Path) -> Result<FileReport, Error> {
     let skeleton = pack.skeleton(0)?;
     let objects = chunks::of_records(skeleton.buffers.iter(), skeleton.layers.iter());
     let objects = Objects::new(&objects, chunks::GRANULARITY);
-    let plans = pack.entries.iter().map(|entry| PlanReport {
-        strategy: strategy(entry),
-        budget_bytes: entry.budget,
-        arena_bytes: entry.arena_bytes,
-        covers: covers(entry.arena_bytes),
+    let plans = pack.entries.iter().map(|entry| {
+        Ok(PlanReport {
+            strategy: pack.strategy(entry)?,
+            budget_bytes: entry.budget,
+            arena_bytes: entry.arena_bytes,
+            covers: covers(entry.arena_bytes),
+        })
     });
     Ok(FileReport {
         file: path.to_owned(),
         network: skeleton.name().to_owned(),
         objects,
         covers: covers(objects.range_bytes),
-        plans: plans.collect(),
+        plans: plans.collect::<Result<_, Error>>()?,
     })
 }
 

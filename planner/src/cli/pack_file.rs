@@ -99,11 +99,16 @@ impl PackFile {
         Skeleton::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
     }
 
-    /// The names of its shapes and their layers.
+    /// The names of its shapes and their layers, and of strategies.
     pub fn names(&self) -> Result<LayerNames<'_>, Error> {
         let Header { names_offset, names_bytes, names_crc, .. } = self.header;
         let bytes = self.section("layers' names", names_offset, names_bytes, names_crc)?;
         LayerNames::view(bytes, self.shapes.len()).map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// The strategy that made a plan.
+    pub fn strategy(&self, entry: &PlanEntry) -> Result<String, Error> {
+        Ok(Strategies::of(self.names()?).name(entry))
     }
 
     /// The name of a plan's shape, where there are several.
@@ -232,7 +237,7 @@ pub fn planner_types(
         outputs: skeleton.outputs.iter().map(port).collect(),
     };
     let plan = Plan {
-        strategy: strategy(entry).to_owned(),
+        strategy: Strategies::of(names).name(entry),
         budget: entry.budget,
         tables: pack.tables(entry),
         arena_bytes: entry.arena_bytes,
@@ -263,7 +268,18 @@ pub fn shape_of(port: &pack::Port) -> Vec<usize> {
     port.shape[..rank].iter().map(|extent| *extent as usize).collect()
 }
 
-/// The name of the strategy that made a plan.
-pub fn strategy(entry: &PlanEntry) -> &'static str {
-    pack::STRATEGIES.get(entry.strategy as usize).copied().unwrap_or("unknown")
+/// The strategies that made the plans of a pack. Those without a name are unknown.
+#[derive(Clone, Debug, Default)]
+pub struct Strategies(Vec<String>);
+
+impl Strategies {
+    pub fn of(names: LayerNames<'_>) -> Self {
+        Self(names.strategies().map(str::to_owned).collect())
+    }
+
+    /// The strategy that made a plan.
+    pub fn name(&self, entry: &PlanEntry) -> String {
+        let named = self.0.get(usize::from(entry.strategy)).filter(|name| !name.is_empty());
+        named.cloned().unwrap_or_else(|| "unknown".to_owned())
+    }
 }

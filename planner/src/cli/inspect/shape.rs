@@ -4,7 +4,7 @@ use super::Args;
 use crate::cli::Error;
 use crate::cli::forecast::Forecast;
 use crate::cli::output::{is_zero, milliseconds, shape};
-use crate::cli::pack_file::{PackFile, planner_types, shape_of, strategy};
+use crate::cli::pack_file::{PackFile, Strategies, planner_types, shape_of};
 use crate::cli::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
@@ -41,7 +41,7 @@ struct PortReport {
 
 #[derive(Debug, Serialize)]
 struct PlanReport {
-    strategy: &'static str,
+    strategy: String,
     budget_bytes: u64,
     arena_bytes: u64,
     /// Bytes of fast memory, of a plan for a board that has it.
@@ -116,7 +116,7 @@ fn plan_report(
 ) -> PlanReport {
     let ports = skeleton.inputs.iter().chain(skeleton.outputs).map(|port| port.tensor);
     PlanReport {
-        strategy: strategy(entry),
+        strategy: Strategies::of(names).name(entry),
         budget_bytes: entry.budget,
         arena_bytes: entry.arena_bytes,
         fast_bytes: entry.fast_bytes(),

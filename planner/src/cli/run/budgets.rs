@@ -11,7 +11,7 @@ use super::{Chosen, Output, choose, process, tables};
 use crate::cli::Error;
 use crate::cli::budgets::{Budgets as Written, POINTS};
 use crate::cli::output::{milliseconds, plural};
-use crate::cli::pack_file::strategy;
+use crate::cli::pack_file::Strategies;
 use crate::cli::pin::listed;
 use crate::cli::progress::Progress;
 use crate::cli::table::Table;
@@ -97,7 +97,7 @@ struct Phase {
     /// As asked for.
     budget_bytes: u64,
     plan_budget_bytes: u64,
-    strategy: &'static str,
+    strategy: String,
     arena_bytes: u64,
     /// Of the process, after the inferences.
     rss_bytes: Option<u64>,
@@ -161,7 +161,8 @@ pub fn run(
     // The arena is that of the largest plan; each smaller one leaves its end unused.
     let budgets = args.budgets.sizes();
     let most = budgets.iter().copied().max();
-    let Chosen { entry: largest, header, shape, .. } = choose(path, storage, most, &args.dims)?;
+    let Chosen { entry: largest, header, shape, strategies, .. } =
+        choose(path, storage, most, &args.dims)?;
     let threads = match computes {
         Computes::Cpu => args
             .inference
@@ -183,14 +184,24 @@ pub fn run(
             let regions = Regions { arena: memory.as_mut_slice(), fast: fast::bytes(&mut fast) };
             let instance = Instance::open_in(storage, regions, options);
             let instance = instance.map_err(wrong)?;
-            phases(args, output, options, (instance, start), (storage, cache), Room::Pages(&pages))?
+            let opened = (instance, start);
+            phases(
+                args,
+                output,
+                options,
+                opened,
+                (storage, cache),
+                Room::Pages(&pages),
+                &strategies,
+            )?
         }
         Computes::Cuda(number) => {
             let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
                 let start = Instant::now();
                 let room = Room::Bytes(gpu.arena());
                 let instance = Instance::open_on(storage, gpu, options).map_err(wrong)?;
-                phases(args, output, options, (instance, start), (storage, cache), room)
+                let opened = (instance, start);
+                phases(args, output, options, opened, (storage, cache), room, &strategies)
             };
             let (report, gpu) = with_gpu(number, path, storage, &header, &largest, false, body)?;
             Report { gpu: Some(gpu), ..report }
@@ -227,6 +238,7 @@ fn phases(
     (mut instance, start): (Instance<'_>, Instant),
     (storage, cache): (&mut (impl Storage + Send), &Cache),
     room: Room<'_, '_>,
+    strategies: &Strategies,
 ) -> Result<Report, Error> {
     let threads = options.threads;
     let budgets = args.budgets.sizes();
@@ -266,7 +278,7 @@ fn phases(
             apart.compute();
             let progress = Progress::count(output, "running", budgets.len() as u64);
             for &budget in &budgets {
-                report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
+                report.phases.push(phase(model, workers, args, &inputs, room, budget, strategies)?);
                 if report.phases.len() == 1 {
                     cache.prove(&args.pack)?;
                 }
@@ -337,6 +349,7 @@ fn phase(
     inputs: &[Input],
     room: Room<'_, '_>,
     budget: u64,
+    strategies: &Strategies,
 ) -> Result<Phase, Error> {
     let runs = args.budgets.runs_each();
     let mut latency = Vec::with_capacity(runs as usize);
@@ -372,7 +385,7 @@ fn phase(
     Ok(Phase {
         budget_bytes: budget,
         plan_budget_bytes: entry.budget,
-        strategy: strategy(&entry),
+        strategy: strategies.name(&entry),
         arena_bytes: entry.arena_bytes,
         rss_bytes: process::status_bytes("VmRSS"),
         given_back_bytes,

@@ -32,7 +32,7 @@ use super::files::Files;
 use super::forecast::costs;
 use super::inference::Inference;
 use super::model::dim;
-use super::pack_file::{PackFile, too_short};
+use super::pack_file::{PackFile, Strategies, too_short};
 use super::pictures::{self, Options as Pictures};
 use super::pin::Pinned;
 use super::report::{By, Measured, draw};
@@ -233,7 +233,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut cache = Cache::of(&storage, args.inference.io);
     cache.clear();
     let mut storage = Paced::new(storage, pace);
-    let Chosen { entry, header, at, shape } = choose(path, &mut storage, args.most(), &args.dims)?;
+    let Chosen { entry, header, at, shape, strategies } =
+        choose(path, &mut storage, args.most(), &args.dims)?;
     cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
     args.fit(device)?;
@@ -257,6 +258,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         cache: &cache,
         entry,
         at,
+        strategies,
         options: args.options(threads, u64::MAX, entry.shape),
         shape,
         gpu: device != Device::Cpu,
@@ -391,6 +393,7 @@ struct Chosen {
     at: ShapeEntry,
     /// The name of its shape, of several.
     shape: Option<String>,
+    strategies: Strategies,
 }
 
 /// The plan with the largest budget up to `budget`, of the shape that has these dimensions.
@@ -425,7 +428,11 @@ fn choose(
     };
     match entry.arena_bytes {
         // The map is made before anything else of the plan is looked at.
-        PAGE..=MOST_ARENA => Ok(Chosen { entry, header, at, shape }),
+        PAGE..=MOST_ARENA => {
+            // Damage to what no inference needs stops none.
+            let strategies = shape::strategies(path, storage, &header).unwrap_or_default();
+            Ok(Chosen { entry, header, at, shape, strategies })
+        }
         found => Err(wrong(OpenError::Flaw(eyelet::pack::Flaw {
             what: "plan: bytes of arena",
             index: eyelet::pack::NONE,

@@ -17,7 +17,7 @@ pub struct Report {
     /// The name of its shape, of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    pub strategy: &'static str,
+    pub strategy: String,
     pub budget_bytes: u64,
     pub arena_bytes: u64,
     pub threads: u32,

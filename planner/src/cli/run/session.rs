@@ -11,7 +11,7 @@ use super::times::{Samples, add_outputs, digest_of};
 use super::trace::Recorder;
 use super::{Args, outputs, shape, tables, turns};
 use crate::cli::output::milliseconds;
-use crate::cli::pack_file::{shape_of, strategy};
+use crate::cli::pack_file::{Strategies, shape_of};
 use crate::cli::pictures::{self, Seen, Unread, View};
 use crate::cli::progress::Progress;
 use crate::cli::{Error, Output};
@@ -33,6 +33,7 @@ pub(super) struct Session<'a> {
     pub(super) output: Output,
     pub(super) cache: &'a Cache,
     pub(super) entry: PlanEntry,
+    pub(super) strategies: Strategies,
     /// The name of its shape, of several.
     pub(super) shape: Option<String>,
     /// Where the pack describes the network in it.
@@ -176,7 +177,7 @@ impl<'a> Session<'a> {
         Report {
             network: skeleton.name().to_owned(),
             shape: self.shape.clone(),
-            strategy: strategy(entry),
+            strategy: self.strategies.name(entry),
             budget_bytes: entry.budget,
             arena_bytes: entry.arena_bytes,
             threads,

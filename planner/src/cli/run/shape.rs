@@ -2,6 +2,7 @@
 
 use super::super::error::RunError;
 use crate::cli::Error;
+use crate::cli::pack_file::Strategies;
 use eyelet::arena::MappedArena;
 use eyelet::executor::OpenError;
 use eyelet::pack::crc32c::crc32c;
@@ -67,6 +68,27 @@ impl Section {
 
 /// The names of all shapes.
 fn names(path: &Path, storage: &mut impl Storage, header: &Header) -> Result<Vec<String>, Error> {
+    let shapes = 0..header.shapes as usize;
+    let of = |names: LayerNames<'_>| shapes.map(|at| names.of_shape(at).to_owned()).collect();
+    with_names(path, storage, header, of)
+}
+
+/// The strategies that made the plans.
+pub(super) fn strategies(
+    path: &Path,
+    storage: &mut impl Storage,
+    header: &Header,
+) -> Result<Strategies, Error> {
+    with_names(path, storage, header, Strategies::of)
+}
+
+/// What is made of a pack's names.
+fn with_names<T>(
+    path: &Path,
+    storage: &mut impl Storage,
+    header: &Header,
+    of: impl FnOnce(LayerNames<'_>) -> T,
+) -> Result<T, Error> {
     let &Header { names_offset, names_bytes, names_crc, shapes, .. } = header;
     let section =
         Section { name: "layers' names", offset: names_offset, bytes: names_bytes, crc: names_crc };
@@ -74,6 +96,5 @@ fn names(path: &Path, storage: &mut impl Storage, header: &Header) -> Result<Vec
     let mut pages = pages.memory();
     let bytes = section.read(path, storage, pages.as_mut_slice())?;
     let names = LayerNames::view(bytes, shapes as usize);
-    let names = names.map_err(|flaw| Error::pack(path, OpenError::Flaw(flaw)))?;
-    Ok((0..shapes as usize).map(|shape| names.of_shape(shape).to_owned()).collect())
+    names.map(of).map_err(|flaw| Error::pack(path, OpenError::Flaw(flaw)))
 }
