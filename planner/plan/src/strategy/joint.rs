@@ -22,6 +22,7 @@
 
 use super::builder::PlanBuilder;
 use super::design::{Best, Built};
+use super::error::{PlanError, SLICE, refuse};
 use super::frugal::{self, Fit};
 use super::improve::improve;
 use super::on_load::Options;
@@ -29,7 +30,7 @@ use super::place::Loading;
 use super::precomputed::Precomputed;
 use super::refit::{Refit, finished};
 use super::staging::stage_best;
-use super::{Effort, PlanError, PlanResult, Request, SLICE, refuse};
+use super::{Effort, PlanResult, Request};
 use crate::slide::Search;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,8 @@
 
 use super::builder::PlanBuilder;
 use super::design::Built;
-use super::{Draft, PlanError, PlanResult, Request, finished};
+use super::error::PlanError;
+use super::{Draft, PlanResult, Request, finished};
 use crate::profile::Profile;
 use eyelet_model::network::Network;
 use std::fmt;
