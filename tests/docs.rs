@@ -1,4 +1,4 @@
-//! What `docs/pack-format.md` says in numbers is what the code says.
+//! Pages agree with the code and with each other.
 
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::stored::*;
@@ -189,4 +189,81 @@ fn programs_on_pages_hide_no_lines() {
         }
     }
     assert!(programs > 3, "{programs} programs");
+}
+
+/// All pages of the repository, by their paths from its root.
+fn pages() -> Vec<std::path::PathBuf> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Folders of builds are not the repository's.
+            if path.is_symlink() || name.starts_with('.') || name == "target" {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".md") {
+                found.push(path.strip_prefix(root).unwrap().to_path_buf());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Lines outside of blocks of code.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    page.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The anchors that forges give the headings of a page.
+fn anchors(page: &str) -> Vec<String> {
+    let heading =
+        |line: &str| line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_owned());
+    let anchor = |heading: String| -> String {
+        let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+        heading
+            .to_lowercase()
+            .chars()
+            .filter(kept)
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect()
+    };
+    prose(page).filter_map(heading).map(anchor).collect()
+}
+
+/// A relative link leads to a file of the repository, and its anchor to a heading of that page.
+#[test]
+fn links_of_pages_lead_to_files_and_headings() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut links = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(root.join(&page)).unwrap();
+        // A link may go over the end of a line.
+        let text_of_links = prose(&text).collect::<Vec<_>>().join("\n");
+        for link in text_of_links.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let of = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            assert!(root.join(&of).exists(), "{}: no file {link}", page.display());
+            if !anchor.is_empty() {
+                let target = std::fs::read_to_string(root.join(&of)).unwrap();
+                let found = anchors(&target).iter().any(|found| found == anchor);
+                assert!(found, "{}: {} has no heading #{anchor}", page.display(), of.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 200, "{links} links");
 }

@@ -5,7 +5,7 @@
 #   tools/board.sh qemu-virt-a57 disk     one of these
 #   tools/board.sh --list                 the boards, and what their images do
 #   tools/board.sh --lint                 clippy of all images
-#   tools/board.sh --write                all boards, and docs/results-boards.md from what they have printed
+#   tools/board.sh --write                all boards, and lab/results/boards.md from what they have printed
 #
 # What an image prints on its serial port is printed here. The memory that it has found in use must be what `eyelet sizes` counts,
 # and its code within the limit of CODE_LIMITS. EYELET_HOST names the `eyelet` command that makes the packs; without it the command
@@ -56,7 +56,7 @@ if [ "$1" = --write ]; then
     [ $# = 1 ] || usage
     rm -rf "$results"
     for each in "${BOARDS[@]}"; do EYELET_BOARD_COUNT_ALL=1 "$0" "${each%% *}"; done
-    exec tools/board_results.py write "$results" docs/results-boards.md
+    exec tools/board_results.py write "$results" lab/results/boards.md
 fi
 board=$1
 shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans the networks of the zoo for every board, and writes docs/boards-predicted.md.
+"""Plans the networks of the zoo for every board, and writes lab/results/boards-predicted.md.
 
     tools/boards_predicted.py                                  prints the page, by target/debug/eyelet
     tools/boards_predicted.py --write                          writes it
@@ -19,7 +19,7 @@ import tempfile
 
 from networks import ROOM, ROOT
 
-PAGE = ROOT / "docs" / "boards-predicted.md"
+PAGE = ROOT / "lab" / "results" / "boards-predicted.md"
 MIB = 1 << 20
 
 # Boards that QEMU emulates are not among them: an emulator's costs say nothing about hardware.
@@ -172,11 +172,11 @@ def widest(found):
 HEAD = """# Boards: predicted latency
 
 What `eyelet plan` predicts of the zoo's networks on each board, by budget, and how far that is above the [lower
-bound](lower-bound.md). Written by `tools/boards_predicted.py --write`: do not edit.
+bound](../proofs/lower-bound.md). Written by `tools/boards_predicted.py --write`: do not edit.
 
 Nothing here was measured. Costs are those of `boards/NAME/board.toml`, estimated from data sheets. Plans are constructed
 without search (`--effort fast`); weights are fp32. Boards that QEMU emulates are left out: [their
-results](results-boards.md) are memory and instructions. So are the zoo's larger relatives of networks that are here;
+results](boards.md) are memory and instructions. So are the zoo's larger relatives of networks that are here;
 `tools/boards_predicted.py --only NAME` prints theirs.
 
 A cell is the latency in milliseconds, and in brackets the gap to the bound. The columns are the smallest budget that a

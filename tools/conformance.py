@@ -4,7 +4,8 @@
     tools/conformance.py                       all tests, compared with the counts of tools/conformance.json
     tools/conformance.py --only Resize --list  the tests of one operator, a line each
     tools/conformance.py --quick               the tests of every eighth operator
-    tools/conformance.py --write               all tests; writes the counts and docs/operators.md
+    tools/conformance.py --write               all tests; writes the counts, docs/operators.md and
+                                               lab/results/operators.md
 
 A test is planned, run through the page cache, and compared: integers exactly, floats by the test's own tolerances.
 A test passes, is refused (an error says why), is wrong, or crashes. An input that must be constant is fixed when the
@@ -22,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import warnings
 
 try:
@@ -35,7 +37,9 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COUNTS = ROOT / "tools" / "conformance.json"
-PAGE = ROOT / "docs" / "operators.md"
+# What users read, and the results of all tests.
+LIST = ROOT / "docs" / "operators.md"
+PAGE = ROOT / "lab" / "results" / "operators.md"
 OUTCOMES = ["passed", "fixed", "refused", "wrong", "crashed"]
 SUITES = ["node", "simple", "pytorch-operator", "pytorch-converted", "light"]
 # Of these every eighth is in a quick run.
@@ -312,14 +316,60 @@ def cell(text):
     return text if len(text) <= LONGEST else text[:LONGEST - 1] + "…"
 
 
+def list_of(results, rows):
+    """The page for users: which operators are supported, and what is refused of the others."""
+    def reason(operator):
+        why = collections.Counter(short(result.reason) for result in results
+                                  if (result.case.operator, result.outcome) == (operator, "refused"))
+        return why.most_common(1)[0][0]
+
+    operators = [operator for operator in rows if operator[0].isupper()]
+    whole = [operator for operator in operators if rows[operator][2] == 0]
+    lines = [f"| {operator} | {rows[operator][2]} of {sum(rows[operator])} | {reason(operator)} |"
+             for operator in operators if rows[operator][2]]
+    names = textwrap.fill(", ".join(whole) + ".", 120)
+    return LIST_HEAD.format(onnx=onnx.__version__, names=names, lines="\n".join(lines))
+
+
+def short(reason):
+    """The part of a reason that tells most, without its advice and its numbers."""
+    clauses = re.sub(r"\d+", "N", re.sub(r"\s+", " ", reason)).replace("|", "\\|").split("; ")
+    if clauses[0].endswith(": not supported") and len(clauses) > 1 and not clauses[1].startswith("replace"):
+        clauses = clauses[1:]
+    return re.split(r"[,`]? (?:\(`|and none|and inputs)|, but|, output |, which", clauses[0])[0][:LONGEST]
+
+
+LIST_HEAD = """# Operators
+
+Which operators of ONNX `eyelet plan` reads. `tools/conformance.py --write` writes this page from the ONNX project's own
+tests (onnx {onnx}). [All results](../lab/results/operators.md) have the versions of each operator, and every reason.
+
+## Supported
+
+eyelet passes all of the tests of these operators. Some need an input to be constant
+([`--constant`](import.md#fix-what-the-model-leaves-open)):
+
+{names}
+
+## Refused in some or all tests
+
+One error names each node that is in the way ([models](import.md#what-is-in-the-way)). The reason here is the most
+frequent one.
+
+| operator | tests that are refused | why |
+|---|---|---|
+{lines}
+"""
+
+
 def page(results, rows):
-    """The page of operators."""
+    """The results of all tests, by operator."""
     def line(name, of, tail=""):
         numbers = [sum(result.outcome == outcome for result in of) for outcome in OUTCOMES]
         return f"| {name} | {len(of)} | " + " | ".join(map(str, numbers)) + f" |{tail}"
 
     head = "tests | passed | fixed | refused | wrong | crashed |"
-    text = ["# Operators", "",
+    text = ["# Results: operators", "",
             "The ONNX project's own tests, run by eyelet. `tools/conformance.py --write` writes this page.", "",
             f"Tests of onnx {onnx.__version__}. *Fixed*: passed after inputs that must be constant were fixed when the model was "
             "planned (`--constant`). *Refused*: an error said why.", "",
@@ -391,6 +441,7 @@ def main():
                                      separators=(",", ":")).replace(",\n", ",").replace("],", "],\n").replace("[\n", "[")
                           .replace("\n]", "]") + "\n")
         PAGE.write_text(page(results, rows))
+        LIST.write_text(list_of(results, rows))
         return 0
     if arguments.test or not COUNTS.exists():
         return 0

@@ -4,7 +4,7 @@
     benches/arm/instructions.py [--networks a,b,c] [--functions N]
 
 Runs both under QEMU's user emulation with a plugin that counts (`count.c`), one thread, 32-bit floats, all weights
-in memory. An inference is a quarter of the difference of runs with one and with five. Writes `docs/results-arm.md`.
+in memory. An inference is a quarter of the difference of runs with one and with five. Writes `lab/results/arm.md`.
 
 Needs Debian or what is like it, for the emulator, its plugins and a Python for 64-bit ARM: apt installs the
 emulator; all else goes to target/arm. What is executed does not depend on the machine; how long it takes on real
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 WORK = ROOT / "target/arm"
-DOCUMENT = ROOT / "docs/results-arm.md"
+DOCUMENT = ROOT / "lab/results/arm.md"
 NETWORKS = {name: "1,3,224,224" for name in ("squeezenet1_1", "mobilenet_v2", "resnet18")}
 # A core that executes out of order: kernels/table chooses by it.
 CPU = "cortex-a72"

@@ -29,13 +29,13 @@ def log(text):
 def arguments():
     parser = argparse.ArgumentParser(
         prog="benches/gpu/run.sh",
-        description="Measures eyelet on this machine's GPU beside PyTorch, and writes docs/results-gpu.md.",
+        description="Measures eyelet on this machine's GPU beside PyTorch, and writes lab/results/gpu.md.",
     )
     parser.add_argument("--part", action="append", choices=PARTS, help="only this; again for more [default: all]")
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "gpu", metavar="DIR", help="where PART.json are written and looked for [default: target/gpu]")
     parser.add_argument("--folder", type=Path, default=ROOT / "target" / "gpu-bench", metavar="FOLDER", help="what benches/gpu/pack.sh made [default: target/gpu-bench]")
     parser.add_argument("--work", type=Path, metavar="DIR", help="where networks and packs are made: a disk, for direct reads [default: target/gpu/work]")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results-gpu.md", metavar="FILE.md", help="[default: docs/results-gpu.md]")
+    parser.add_argument("--page", type=Path, default=ROOT / "lab" / "results" / "gpu.md", metavar="FILE.md", help="[default: lab/results/gpu.md]")
     parser.add_argument("--networks", metavar="A,B", help=f"of Demand Layering's table; those that DIR has of others stay [default: {','.join(LAYERING)}]")
     parser.add_argument("--no-torch", action="store_true", help="leaves PyTorch's side out")
     parser.add_argument("--tiny", action="store_true", help="a dry run: a few small shapes, a small network, few rounds")

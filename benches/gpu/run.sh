@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures eyelet on the GPU of this machine beside PyTorch, and writes docs/results-gpu.md.
+# Measures eyelet on the GPU of this machine beside PyTorch, and writes lab/results/gpu.md.
 #
 #   benches/gpu/run.sh [--part tests|kernels|latency|layering] [--out DIR] [--folder FOLDER] [--networks A,B] [--no-torch] [--tiny] [--help]
 #

@@ -1,4 +1,4 @@
-"""Writes docs/results.md from what was measured."""
+"""Writes lab/results/peers.md from what was measured."""
 
 import math
 import statistics
@@ -55,7 +55,7 @@ class Report:
 
 Written by `benches/peers/run.sh`; run it again rather than change it by hand. `benches/peers/README.md` says
 what is measured and how. Strategies beside each other and the bound, at many budgets, are in
-[results-plans.md](results-plans.md).
+[plans.md](plans.md).
 
 {facts}
 

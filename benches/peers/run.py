@@ -16,7 +16,7 @@ from settings import BUDGETS, BUSY, NETWORKS  # noqa: E402
 def arguments():
     parser = argparse.ArgumentParser(
         prog="benches/peers/run.sh",
-        description="Measures eyelet beside other engines on this machine, and writes docs/results.md.",
+        description="Measures eyelet beside other engines on this machine, and writes lab/results/peers.md.",
     )
 
     def names(text):
@@ -43,7 +43,7 @@ def arguments():
     parser.add_argument("--seconds", type=above_zero, default=1.0, metavar="S", help="of inferences for each engine in each turn [default: 1]")
     parser.add_argument("--profile", metavar="FILE.toml", help="costs to plan with, as `eyelet profile` writes them")
     parser.add_argument("--only-busy", action="store_true", help="measures nothing but latency next to busy loops, and prints its table")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md", metavar="FILE.md", help="[default: docs/results.md]")
+    parser.add_argument("--output", type=Path, default=ROOT / "lab" / "results" / "peers.md", metavar="FILE.md", help="[default: lab/results/peers.md]")
     return parser.parse_args()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures eyelet beside other engines on this machine, and writes docs/results.md. README.md says how.
+# Measures eyelet beside other engines on this machine, and writes lab/results/peers.md. README.md says how.
 #
 #   benches/peers/run.sh [--networks a,b,c] [--threads 1,2] [--rounds N] [--help]
 set -euo pipefail

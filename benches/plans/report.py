@@ -1,4 +1,4 @@
-"""Writes docs/results-plans.md and its curves from what was measured."""
+"""Writes lab/results/plans.md and its curves from what was measured."""
 
 import random
 import statistics
@@ -197,7 +197,7 @@ What the tables below say, of all figures and of those without a mark.
         parts = [
             f"""## Latency by budget
 
-The bound is that of [planning](planning.md#the-lower-bound), from the profile: no plan for the budget with the algorithms that
+The bound is that of [planning](../../docs/planning.md#the-lower-bound), from the profile: no plan for the budget with the algorithms that
 `{JOINT}` has chosen can be faster. A dash: the strategy has no plan for the budget."""
         ]
         parts += [f"### `--io {io}`\n\n{table(head, rows[io])}" for io in IO]

@@ -17,7 +17,7 @@ from settings import IO, NETWORKS  # noqa: E402
 def arguments():
     parser = argparse.ArgumentParser(
         prog="benches/plans/run.sh",
-        description="Measures eyelet's strategies on this machine, and writes docs/results-plans.md.",
+        description="Measures eyelet's strategies on this machine, and writes lab/results/plans.md.",
     )
 
     def names(text):
@@ -33,7 +33,7 @@ def arguments():
     parser.add_argument("--rounds", type=rounds, default=6, metavar="N", help="turns that every plan takes, two at least [default: 6]")
     parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of inferences for each plan in each try of a turn, three at least [default: 0.2]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")
+    parser.add_argument("--output", type=Path, default=ROOT / "lab" / "results" / "plans.md", metavar="FILE.md", help="[default: lab/results/plans.md]")
     return parser.parse_args()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures eyelet's strategies beside each other and the bound on this machine, and writes docs/results-plans.md.
+# Measures eyelet's strategies beside each other and the bound on this machine, and writes lab/results/plans.md.
 #
 #   benches/plans/run.sh [--networks a,b,c] [--rounds N] [--help]
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes docs/results-tasks.md: tables and figures of task sets, ours next to the published ones.
+# Writes lab/results/tasks.md: tables and figures of task sets, ours next to the published ones.
 # Results of random sets are kept by seed in target/tasks; delete that folder to run everything again.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo run --release --quiet -p eyelet-tasks --example results -- docs/results-tasks.md target/tasks "$@"
+cargo run --release --quiet -p eyelet-tasks --example results -- lab/results/tasks.md target/tasks "$@"

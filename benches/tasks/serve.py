@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs task sets on this host, and writes the tables under "On this host" of docs/results-tasks.md, each in its place.
+"""Runs task sets on this host, and writes the tables under "On this host" of lab/results/tasks.md, each in its place.
 
     benches/tasks/serve.py                 # all tables; on a quiet machine
     benches/tasks/serve.py --quick         # small networks, few jobs
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common
 from common import MIB, ROOT, call, ms, table
 
-PAGE = ROOT / "docs" / "results-tasks.md"
+PAGE = ROOT / "lab" / "results" / "tasks.md"
 FOLDER = ROOT / "target" / "serve"
 EYELET = os.environ.get("EYELET", common.eyelet())
 # Options that give runs a real-time priority.

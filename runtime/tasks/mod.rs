@@ -25,8 +25,8 @@
 //!
 //! [`Policy::Classes`] keeps both engines busier: tasks without chunks compute whenever another job loads.
 //!
-//! `docs/real-time.md` proves what these orders guarantee. [`Policy::Regions`] is RT-Swap's published order instead: loading and
-//! computing of a job are one region that nothing preempts.
+//! `lab/proofs/task-sets.md` proves what these orders guarantee. [`Policy::Regions`] is RT-Swap's published order instead:
+//! loading and computing of a job are one region that nothing preempts.
 
 mod classes;
 mod jobs;

@@ -1,5 +1,5 @@
 //! Prints the published evaluation of Demand Layering next to what its pipelines give in simulation: the tables of
-//! docs/demand-layering.md.
+//! lab/papers/demand-layering.md.
 
 mod darknet;
 mod published;

@@ -1,6 +1,6 @@
-//! Writes `docs/results-tasks.md`: RT-Swap's tables and figures, and the study, ours next to the published figures.
+//! Writes `lab/results/tasks.md`: RT-Swap's tables and figures, and the study, ours next to the published figures.
 //!
-//! `cargo run --release -p eyelet-tasks --example results -- docs/results-tasks.md target/tasks-cache`
+//! `cargo run --release -p eyelet-tasks --example results -- lab/results/tasks.md target/tasks-cache`
 //! Results are kept in the folder by seed, so that a second run only writes.
 
 use eyelet::tasks::Policy;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 const HEAD: &str = "# Results: task sets\n\n\
-Written by `benches/tasks/run.sh`; `docs/real-time.md` explains model and tests. All random sets have seeds.\n\n";
+Written by `benches/tasks/run.sh`; `lab/proofs/task-sets.md` explains model and tests. All random sets have seeds.\n\n";
 
 /// What `benches/tasks/serve.py` has measured, which stays: the end of the page.
 fn on_this_host(output: &str) -> String {

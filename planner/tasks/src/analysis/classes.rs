@@ -4,7 +4,7 @@
 //! chain or *after* it. On the processor those ahead go first, the chain next, the others last. So those ahead delay
 //! only the chain's computing, and those after compute while the chain loads.
 //!
-//! `docs/real-time.md` states and proves three conditions, one for each class, under which no job ends late.
+//! `lab/proofs/task-sets.md` states and proves three conditions, one for each class, under which no job ends late.
 
 use super::demand_bound::{Point, Verdict, demand_bound, jobs};
 use super::utilization::{job_ns, processor, storage, utilization};

@@ -19,7 +19,7 @@ pub fn tightest(tasks: &[Task], most: usize) -> Option<Point> {
 /// be late, or where the load is so high that too many lengths count.
 ///
 /// A job of task i that is due at d ends by the time that its deadline leaves unused: R = D − min slack(t) over t ≥ D. The
-/// proof is in `docs/real-time.md`.
+/// proof is in `lab/proofs/task-sets.md`.
 pub fn responses(tasks: &[Task]) -> Option<Vec<u64>> {
     if overloaded(tasks) {
         return None;

@@ -33,7 +33,7 @@ const INTRODUCTION: &str = "\
 All sizes are MiB. Nothing here was measured on the publication's devices. Sizes follow from the networks,
 times from the delay model with the rates of `planner/tasks/src/swapnet/scenarios.rs`, of which few are published.
 So compare memory in numbers and latency in order of magnitude.
-[How it works, and where it differs](swapnet.md).
+[How it works, and where it differs](../papers/swapnet.md).
 
 ";
 
