@@ -15,6 +15,7 @@ use crate::graph::{Constant, Quantised};
 use crate::network::{Dense, Network, Weights};
 use eyelet::kernels::Isa;
 use eyelet::pack::{Layer, OpKind, PAGE};
+use std::collections::BTreeMap;
 
 /// Layers of this many bytes and more start on a page.
 pub const PAGED: u64 = 32 << 10;
@@ -22,6 +23,14 @@ pub const PAGED: u64 = 32 << 10;
 /// Sets `weights` of every layer. Returns the bytes of the weights section, a multiple of the page.
 pub fn place_weights(network: &mut Network) -> u64 {
     SharedWeights::default().place(network)
+}
+
+/// Bytes of the weights of layers that have been [placed](place_weights). Weights that several layers
+/// share count once.
+pub fn distinct_bytes(layers: &[Layer]) -> u64 {
+    let placed = layers.iter().map(|layer| (layer.weights, bytes(layer)));
+    let by_place: BTreeMap<u64, u64> = placed.filter(|&(_, bytes)| bytes > 0).collect();
+    by_place.into_values().sum()
 }
 
 /// The weights of the shapes of a pack that have been placed. A layer whose packed weights are
@@ -212,6 +221,7 @@ mod tests {
         let next = 9 * 4096;
         assert_eq!(places, [0, 32768, 0, 32768 + 64, next, next + 32768]);
         assert_eq!(bytes, next + 2 * 32768);
+        assert_eq!(distinct_bytes(&network.layers), 3 * 32768 + 2 * 64);
         // Lookups in the same table, and the product that has it.
         let all = vec![(8192, 1.0); 3];
         let mut network = self::network(&all);

@@ -4,8 +4,9 @@ use crate::cli::output::{is_zero, shape};
 use crate::cli::pin::listed;
 use crate::cli::table::Table;
 use crate::cli::target::{Beside, Origin};
-use eyelet::pack::{Encoding, Layer, OpKind};
+use eyelet::pack::{Encoding, OpKind};
 use eyelet_planner::board::Device;
+use eyelet_planner::layout::distinct_bytes;
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::Placement;
 use eyelet_planner::size;
@@ -263,11 +264,10 @@ impl Packed {
             if shape.is_none() {
                 continue;
             }
-            let bytes = |layer: &Layer| u64::from(layer.panels) * u64::from(layer.panel_bytes);
             self.shapes.push(Shape {
                 name,
                 layers: network.layers.len(),
-                weights_bytes: network.layers.iter().map(bytes).sum(),
+                weights_bytes: distinct_bytes(&network.layers),
                 inputs: ports(&network.inputs),
                 outputs: ports(&network.outputs),
             });

@@ -17,6 +17,7 @@ use super::target::{Costs, Origin, Target};
 use super::{Error, lacks};
 use eyelet::pack::Encoding;
 use eyelet_planner::board::Device;
+use eyelet_planner::layout::{distinct_bytes, place_weights};
 use eyelet_planner::network::Network;
 use eyelet_planner::published;
 use eyelet_planner::replace::replace;
@@ -220,11 +221,11 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&sweep)
 }
 
-/// Bytes of all weights as the direct algorithms pack them.
+/// Bytes of all weights as the direct algorithms pack them; those of a table that is also a matrix once.
 fn weights_bytes(network: &Network) -> u64 {
-    let bytes =
-        |layer: &eyelet::pack::Layer| u64::from(layer.panels) * u64::from(layer.panel_bytes);
-    network.layers.iter().map(bytes).sum()
+    let mut placed = network.clone();
+    place_weights(&mut placed);
+    distinct_bytes(&placed.layers)
 }
 
 fn write(sweep: &Sweep, path: &Path, form: Form) -> Result<(), Error> {
