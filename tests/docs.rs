@@ -74,9 +74,9 @@ fn codes_of_functions_and_arithmetic() {
     };
     let starts = [
         "Functions (the activation of a layer):",
-        "Of Unary layers also:",
+        "Unary layers have more:",
         "on processors:",
-        "Of all layers again:",
+        "All layers again:",
     ];
     listed(&starts, ActivationKind::ALL.map(|kind| format!("{kind:?}")).to_vec());
     let starts = ["Arithmetic (`BinaryParams.op`):", "Arithmetic on processors:"];
@@ -266,4 +266,26 @@ fn links_of_pages_lead_to_files_and_headings() {
         }
     }
     assert!(links > 200, "{links} links");
+}
+
+/// The pages for users and developers stay few and short; everything else belongs into `lab/`.
+#[test]
+fn pages_stay_few_and_short() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = |page: &std::path::PathBuf| page.parent().unwrap().to_string_lossy().into_owned();
+    let all = pages();
+    let docs = all.iter().filter(|page| folder(page) == "docs").count();
+    assert!(docs <= 25, "{docs} pages in docs/, of 25: merge two, or move one to lab/");
+    let counted = all.iter().filter(|page| {
+        let top = page.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        (folder(page).is_empty() && top != "CHANGELOG.md")
+            || ["docs", "python", "benches"].contains(&&*top)
+    });
+    let words: usize = counted
+        .map(|page| std::fs::read_to_string(root.join(page)).unwrap().split_whitespace().count())
+        .sum();
+    assert!(
+        words <= 45_000,
+        "{words} words, of 45000: shorten pages, or move figures and proofs to lab/"
+    );
 }

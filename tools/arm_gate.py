@@ -41,7 +41,7 @@ CORES = {
 # kernel, its loop, what that is, and the share of the peak that the cores which use the kernel must reach. A loop is
 # given by its number (the one that multiplies most first) or by its `fmla`s and its number among those that have as many
 # (the one with the fewest instructions first). The Winograd algorithms' products are the implicit GEMM's. The loops of
-# f32_dwconv3x3 are all there is to an output, its bias, clamp and store included: docs/kernels.md has their bounds.
+# f32_dwconv3x3 are all there is to an output, its bias, clamp and store included: lab/notes/kernels.md has their bounds.
 GATES = [
     ("f32_igemm_8x8__neon", 0, "8 rows", {"A57, A72": 98, "A76, A78": 98}),
     ("f32_igemm_8x8__neon_inorder", 0, "8 rows", {"A53": 70, "A55": 90}),

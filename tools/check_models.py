@@ -16,7 +16,7 @@ tools/torch_models.py and tools/package_models.py fill such a folder. For each m
 Prints a line a model: the largest difference as a share of the largest magnitude (err/max) and of the standard
 deviation (err/std), the smallest budget, what the process took beyond its budget, milliseconds of planning (import,
 passes and all plans), and layers by kind. The same is kept next to the model, as EXPORT.result.json. With --write a
-section of docs/networks.md is written of the results of all models in the folder, those of earlier runs as well. Rows of
+section of lab/results/networks.md is written of the results of all models in the folder, those of earlier runs as well. Rows of
 models that are not in the folder stay, and the page says how many these are.
 """
 
@@ -31,7 +31,9 @@ import tempfile
 
 import numpy as np
 
-from networks import MIB, PAGE, ROOT, replace_section
+from networks import MIB, ROOT, replace_section
+
+PAGE = ROOT / "lab" / "results" / "networks.md"
 
 TOLERANCE = 1e-4
 SHARE = 0.15
@@ -191,7 +193,7 @@ def rows_before(text):
 
 
 def section(folder, command):
-    """The section of docs/networks.md, of the results that are in a folder, and of rows that are on the page already."""
+    """The section of lab/results/networks.md, of the results that are in a folder, and of rows that are on the page already."""
     files = sorted(folder.glob("*/*.result.json"))
     results = {f"{file.parent.name}/{file.name.removesuffix('.result.json')}": json.loads(file.read_text()) for file in files}
     failed, beyond = {}, 0

@@ -1,8 +1,7 @@
 //! The demand bound test for earliest deadline first with limited preemption, loading and levels.
 //!
 //! Theorem (proved in `lab/proofs/task-sets.md`): under [`eyelet::tasks::Policy::Steps`] no job ends late if Σ cost/period
-//! ≤ 1
-//! and, for every interval length t, Σ dbf(t) + B(t) ≤ t.
+//! ≤ 1 and, for every interval length t, Σ dbf(t) + B(t) ≤ t.
 //!
 //! - dbf(t) of a task: cost times the most jobs that are released and due within t, ⌊(t − D + J)/T⌋ + 1 for t ≥ D.
 //!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due. What a job
