@@ -70,6 +70,16 @@ class Result:
         return statistics.median(report[key] for report in self.reports)
 
     @property
+    def least_ms(self):
+        """The fastest inference of all rounds: what the machine allows while nothing disturbs it."""
+        return min(report["latency_ms"]["min"] for report in self.reports)
+
+    @property
+    def quartiles(self):
+        """Of the rounds' medians."""
+        return statistics.quantiles(self.rounds, n=4, method="inclusive") if len(self.rounds) > 1 else self.rounds * 3
+
+    @property
     def ok(self):
         return bool(self.rounds) and self.failure is None and not self.disagrees
 
@@ -93,6 +103,8 @@ def output_file(network, engine, threads):
 
 
 class Bench:
+    peers = PEERS
+
     def __init__(self, networks, threads, rounds, seconds, work, versions, log):
         self.networks, self.threads, self.rounds, self.seconds = networks, threads, rounds, seconds
         self.work, self.versions, self.log = work, versions, log
@@ -132,7 +144,7 @@ class Bench:
 
     def turn(self, number, network, threads):
         """One round of one network at one number of threads."""
-        engines = [peer for peer in PEERS if peer not in network.missing]
+        engines = [peer for peer in self.peers if peer not in network.missing]
         engines += self.ways(network)
         first = number % len(engines)
         runs, warmup = self.counts(network, threads)
@@ -174,7 +186,7 @@ class Bench:
         command += [] if way.verify else ["--no-verify"]
         return json.loads(call(command, RUN_SECONDS))
 
-    def run_peer(self, network, peer, threads, warmup, runs, output):
+    def run_peer(self, network, peer, threads, warmup, runs, output, *more):
         model = {"ncnn": network.ncnn, "mnn": network.mnn}.get(peer, network.onnx)
         if peer in RUST_PEERS:
             program = self.work / "rust" / "release" / f"peer-{peer}"
@@ -185,7 +197,7 @@ class Bench:
             if not self.versions.get(peer):
                 raise Failed("is not installed")
             command = [sys.executable, Path(__file__).with_name("peer.py"), peer]
-        command += [model, network.input, output, threads, warmup, runs]
+        command += [model, network.input, output, threads, warmup, runs, *more]
         printed = call(command, RUN_SECONDS)
         try:
             report = json.loads(printed.strip().splitlines()[-1])

@@ -37,7 +37,9 @@ _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", sys.argv[1], "--MN
 class Network:
     """A network and its files. `missing` says of engines why they cannot run it."""
 
-    def __init__(self, name, eyelet, work, threads, profile, warm_profile, budgets):
+    def __init__(self, name, eyelet, work, threads, costs, warm_profile=None, budgets=None):
+        """`costs` are options of `eyelet plan`. Without `budgets` there is one pack, with all weights, and nothing is
+        converted for other engines."""
         self.name = name
         self.eyelet = eyelet
         self.folder = work / "networks" / name
@@ -49,8 +51,11 @@ class Network:
         self.ncnn = self.folder / f"{name}.ncnn"
         self.missing = {}
         self.export()
-        self.plan(threads, profile, warm_profile, budgets)
+        self.plan(threads, costs)
         self.make_input()
+        if budgets is None:
+            return
+        self.plan_budgets(costs, warm_profile, budgets)
         self.convert("ncnn", self.to_ncnn, self.ncnn.with_suffix(".ncnn.bin"))
         self.convert("mnn", self.to_mnn, self.mnn)
 
@@ -64,16 +69,15 @@ class Network:
             part.replace(self.onnx)
         part.unlink(missing_ok=True)
 
-    def plan(self, threads, profile, warm_profile, budgets):
-        """Plans for all weights, an eighth of them (or the least that is possible) in the page cache, and the
-        budgets."""
+    def plan(self, threads, costs):
+        """Plans for all weights."""
         self.parameters = self.parameter_bytes()
         for stale in self.folder.glob("*.pack"):
             stale.unlink()
         self.command = [self.eyelet, "plan", self.onnx, "--threads", threads, "--json"]
         # Winograd's algorithms take up to four times the bytes of weights.
         self.everything = self.parameters * 4 + ROOM
-        report = self.pack_for(self.everything, self.pack(self.everything), profile)
+        report = self.pack_for(self.everything, self.pack(self.everything), costs)
         self.weights_bytes = report["weights_bytes"]
         self.winograd_layers = report["winograd_layers"]
         self.isa = report["isa"]
@@ -85,9 +89,12 @@ class Network:
         self.arena_bytes = kept["arena_bytes"]
         if kept["bytes_read_per_inference"]:
             raise Failed(f"a budget of {self.everything} bytes does not keep all weights of {self.name}")
-        self.eighth = self.feasible(self.parameters // 8, self.warm_pack, warm_profile)
-        self.least = self.least_budget(profile) if self.name in BUSY else None
-        self.budgets = sorted(b for b in budgets if self.feasible(b, self.pack(b), profile) == b)
+
+    def plan_budgets(self, costs, warm_profile, budgets):
+        """Plans for an eighth of the weights (or the least that is possible) in the page cache, and the budgets."""
+        self.eighth = self.feasible(self.parameters // 8, self.warm_pack, ["--profile", warm_profile])
+        self.least = self.least_budget(costs) if self.name in BUSY else None
+        self.budgets = sorted(b for b in budgets if self.feasible(b, self.pack(b), costs) == b)
 
     def pack(self, budget):
         """The pack for a budget."""
@@ -98,31 +105,30 @@ class Network:
         """The pack for an eighth of the weights, to be read from the page cache."""
         return self.folder / f"{self.name}-eighth.pack"
 
-    def pack_for(self, budget, pack, profile):
+    def pack_for(self, budget, pack, costs):
         """Writes a pack for a budget."""
-        costs = ["--profile", profile] if profile else []
         report = json.loads(call([*self.command, *costs, "--budget", budget, "-o", pack]))
         # Direct reading would not be what it is with a copy left in the page cache, and a pack written back
         # during a measurement would disturb it.
         call(["sync", pack])
         return report
 
-    def feasible(self, budget, pack, profile):
+    def feasible(self, budget, pack, costs):
         """Writes a pack for a budget or, if that cannot be met, for the least that can, which it returns."""
         try:
-            self.pack_for(budget, pack, profile)
+            self.pack_for(budget, pack, costs)
             return budget
         except Failed as failed:
             least = re.search(r"smallest feasible one is [^(]*\((\d+) bytes\)", str(failed))
             if not least:
                 raise
-        self.pack_for(int(least[1]), pack, profile)
+        self.pack_for(int(least[1]), pack, costs)
         return int(least[1])
 
-    def least_budget(self, profile):
+    def least_budget(self, costs):
         """Writes a pack for the least budget that is possible."""
         part = self.folder / f"{self.name}-least.pack"
-        least = self.feasible(1, part, profile)
+        least = self.feasible(1, part, costs)
         part.replace(self.pack(least))
         return least
 

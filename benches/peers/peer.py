@@ -1,6 +1,6 @@
 """Runs one engine with a Python package once, in this process alone, and prints one line of JSON.
 
-    peer.py ENGINE MODEL INPUT.npy OUTPUT.f32 THREADS WARMUP RUNS
+    peer.py ENGINE MODEL INPUT.npy OUTPUT.f32 THREADS WARMUP RUNS [PROFILE]
 
 The time of an inference is from the input as 32-bit floats (NCHW) or tokens, in memory that the engine may read, to
 the output as 32-bit floats. What an engine needs beyond that (conversion to its own layout) is its time, as it
@@ -8,6 +8,8 @@ is eyelet's. Everything computes in 32 bits: options that would lower that are s
 
 Memory is what the kernel counts (VmHWM), and what of it was there before the engine's package was
 imported: the interpreter and numpy.
+
+With PROFILE, onnxruntime writes the time of each of its nodes to PROFILE_DATE.json, which costs time itself.
 """
 
 import json
@@ -30,7 +32,7 @@ def tokens_as(kind, image):
     return kind if image.dtype.kind == "i" else image.dtype
 
 
-def onnxruntime(model, image, threads):
+def onnxruntime(model, image, threads, profile=None):
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -38,6 +40,9 @@ def onnxruntime(model, image, threads):
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feed = {session.get_inputs()[0].name: image}
     return lambda: session.run(None, feed)[0]
@@ -125,14 +130,14 @@ def mnn(model, image, threads):
 ENGINES = {"onnxruntime": onnxruntime, "openvino": openvino, "ncnn": ncnn, "mnn": mnn}
 
 
-def main(engine, model, image, output, threads, warmup, runs):
+def main(engine, model, image, output, threads, warmup, runs, *profile):
     image = numpy.load(image)
     # Floats, or tokens.
     kind = numpy.int64 if image.dtype.kind == "i" else numpy.float32
     image = numpy.ascontiguousarray(image, kind)
     before = status_bytes("VmRSS")
     start = time.perf_counter()
-    infer = ENGINES[engine](model, image, int(threads))
+    infer = ENGINES[engine](model, image, int(threads), *profile)
     open_ms = (time.perf_counter() - start) * 1e3
     for _ in range(int(warmup)):
         infer()

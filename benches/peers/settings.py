@@ -12,6 +12,22 @@ NETWORKS = [
     "gpt2",
 ]
 
+# Networks of the comparison on an unsteady machine.
+UNSTEADY = [
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "resnet18",
+    "resnet50",
+    "vgg19",
+    "densenet201",
+    "resnext101_32x8d",
+    "vit_b_16",
+]
+
+# Turns in which both engines time their layers, and sums of this many products that are listed apart.
+LAYER_TURNS = 3
+LONG_SUM = 768
+
 # Budgets of the table of memory, in MiB.
 BUDGETS = {
     "squeezenet1_1": [6],
