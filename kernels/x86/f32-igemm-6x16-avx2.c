@@ -14,6 +14,13 @@ EYELET_INLINE __m256i lanes(size_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index);
 }
 
+/* Adds to a sum in the register where it is. Compilers choose among three forms of the instruction, and the other two write
+ * to a factor's register: sums then move, and of 16 registers some end up on the stack, in the middle of their chains. */
+EYELET_INLINE void add_product(__m256 *sum, __m256 a, __m256 b)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
+}
+
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const size_t whole)
 {
     const size_t width = whole ? NR : t->width;
@@ -42,6 +49,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
         for (; k + 4 <= len; k += 4) {
 #pragma GCC unroll 4
             for (size_t u = 0; u < 4; u++) {
+                EYELET_KEEP(next);
                 _mm_prefetch(next, _MM_HINT_T1);
                 next += step;
                 const __m256 b0 = _mm256_loadu_ps(w);
@@ -50,8 +58,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
 #pragma GCC unroll 6
                 for (size_t i = 0; i < mr; i++) {
                     const __m256 x = _mm256_broadcast_ss(row[i] + k + u);
-                    acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
-                    acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+                    add_product(&acc[i][0], x, b0);
+                    add_product(&acc[i][1], x, b1);
                 }
             }
         }
@@ -64,8 +72,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
 #pragma GCC unroll 6
             for (size_t i = 0; i < mr; i++) {
                 const __m256 x = _mm256_broadcast_ss(row[i] + k);
-                acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
-                acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+                add_product(&acc[i][0], x, b0);
+                add_product(&acc[i][1], x, b1);
             }
         }
     }
