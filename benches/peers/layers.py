@@ -83,6 +83,14 @@ class Layers:
             if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
                 yield int(event["args"]["node_index"]), event
 
+    def ratio(self, network, threads):
+        """The sum of eyelet's fastest layers as a part of that of onnxruntime's."""
+        pairs, rest = self.times.get((network.name, threads), (None, None))
+        if not pairs:
+            return None
+        own, other = (sum(pair[side].ms for pair in pairs) + rest[side] for side in (0, 1))
+        return own / other
+
     def raw(self):
         """All pairs, for a file."""
         return [

@@ -35,18 +35,20 @@ class Unsteady(Bench):
                     yield network, threads, own, other
 
     def table(self):
-        rows, minima, medians = [], [], []
+        rows, minima, medians, sums = [], [], [], []
         for network, threads, own, other in self.pairs():
             row = [network.name, threads]
             for result in (other, own):
                 row += [ms(result.least_ms), " ".join(map(ms, result.quartiles))]
             minima.append(own.least_ms / other.least_ms)
             medians.append(own.ms / other.ms)
-            rows.append([*row, f"{minima[-1]:.2f}", f"{medians[-1]:.2f}"])
+            layers = self.layers.ratio(network, threads)
+            sums += [layers] if layers else []
+            rows.append([*row, f"{minima[-1]:.2f}", f"{medians[-1]:.2f}", f"{layers:.2f}" if layers else "–"])
         if rows:
-            means = (f"**{geometric_mean(ratios):.2f}**" for ratios in (minima, medians))
+            means = (f"**{geometric_mean(ratios):.2f}**" if ratios else "–" for ratios in (minima, medians, sums))
             rows.append(["geometric mean", "", "", "", "", "", *means])
-        head = ["network", "threads", "onnxruntime, minimum", "quartiles", "eyelet, minimum", "quartiles", "by minima", "by medians"]
+        head = ["network", "threads", "onnxruntime, minimum", "quartiles", "eyelet, minimum", "quartiles", "by minima", "by medians", "by layers"]
         return table(head, rows)
 
     def section(self, title, facts):
@@ -60,8 +62,9 @@ class Unsteady(Bench):
 {lines}
 
 Milliseconds of one inference, all weights resident. The engines took {self.rounds} short turns in alternation, each in a process
-of its own. The minimum is that of all inferences; the quartiles are those of the turns' medians. The last two columns are eyelet's
-time as a part of onnxruntime's.
+of its own. The minimum is that of all inferences; the quartiles are those of the turns' medians. The last three columns are eyelet's
+time as a part of onnxruntime's; for that by layers, each layer's fastest time counts, as below. A layer is so short that it is
+rarely disturbed in all turns.
 
 {self.table()}{missing}
 
