@@ -237,6 +237,7 @@ fn special_values() {
 /// What the portable kernels compute of panels of eight channels.
 fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
     use crate::device::Inline;
+    use crate::kernels::table::Packed;
     use crate::kernels::testing::scratch;
     use crate::matrix::{MatMut, MatRef};
     use crate::ops::{Operand, conv};
@@ -267,7 +268,7 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
             Operand::Absent,
         ],
         out: MatMut::new(&mut out, rows, cols, cols).unwrap(),
-        weights,
+        weights: Packed::new(weights),
         prefetch: Default::default(),
         first: 0,
         count: layer.panels as usize,
