@@ -3,7 +3,8 @@
 //! The table's columns are panels of output channels, as a convolution's are, so that a table that
 //! is larger than the memory streams through it like any other weights: each step makes some
 //! columns of all rows. The panel's biases are added. An index counts from the end where it is
-//! negative. One that is no entry of the table ends the inference with an error before the step runs ([`outside`]). The operator itself makes such rows NaN, and so does a GPU,
+//! negative. One that is no entry of the table ends the inference with an error before the step
+//! runs ([`outside`](super::outside)). The operator itself makes such rows NaN, and so does a GPU,
 //! whose indices the processor does not read. Of a table that is stored in fewer bits, only the
 //! entries that are asked for are widened.
 

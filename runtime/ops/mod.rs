@@ -1,7 +1,7 @@
 //! The operators: one file each. They check shapes when a pack is opened, divide the work among
 //! threads, and call kernels.
 //!
-//! Each file has a `ROW`, which says all that there is to know of its operator ([`Operator`]); the
+//! Each file has a `ROW`, which says all that there is to know of its operator (`operator.rs`); the
 //! functions in this file look it up by the layer's code. Three things it always says:
 //!
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by

@@ -2,8 +2,8 @@
 //! [`OpKind::Scatter`].
 //!
 //! Indices count from the end where they are negative. One that is no row's ends the inference with
-//! an error before the step runs ([`outside`]); the operator itself leaves out its row. Of several
-//! rows for one place each is combined with what those before it made.
+//! an error before the step runs ([`outside`](super::outside)); the operator itself leaves out its row.
+//! Of several rows for one place each is combined with what those before it made.
 //!
 //! [`OpKind::Scatter`]: crate::pack::OpKind::Scatter
 

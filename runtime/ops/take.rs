@@ -3,7 +3,7 @@
 //!
 //! Indices are the layer's constants, or a tensor of integers, which count from the end where
 //! they are negative. Of a tensor one that is no row's ends the inference with an error before the
-//! step runs ([`outside`]); the operator itself makes such rows NaN.
+//! step runs ([`outside`](super::outside)); the operator itself makes such rows NaN.
 
 use super::gather::{entry, index};
 use super::{Call, Elements, LayerError, Operand, Operator, Reads, check, device_for};
