@@ -34,7 +34,7 @@ class Profile:
     def rates(self):
         """The gauge's rate, and that of 1x1 convolutions, in billions of operations a second."""
         compute = self.costs["compute"]
-        return compute["gauge_gflops"], compute["conv_1x1_gflops"]
+        return compute["speed_probe_gflops"], compute["conv_1x1_gflops"]
 
 
 class Fastest:

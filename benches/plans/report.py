@@ -257,7 +257,7 @@ more than {NEAR:.0%} for {wide:.0%} of the {len(spreads)} plans that have two su
             compute, storage = one.costs["compute"], one.costs["storage"]
             reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
             rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
-            rates += [compute["gauge_gflops"], reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
+            rates += [compute["speed_probe_gflops"], reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
             contention = storage["contention"]
             lost = [contention["llc_ns_per_byte"], contention["dram_ns_per_byte"]]
             when = f"{one.when}{'*' if one.disturbed else ''}"

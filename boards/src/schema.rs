@@ -236,8 +236,8 @@ const COMPUTE: &[Key] = &[
     may("winograd_exposed", Number(SHARES)),
     must("scaling", Number(SHARES)),
     must("step_overhead_ns", Integer(TIMES)),
-    may("gauge_gflops", Number(RATES)),
-    may("gauge_all_gflops", Number(RATES)),
+    may("speed_probe_gflops", Number(RATES)),
+    may("speed_probe_all_gflops", Number(RATES)),
 ];
 
 const STORAGE: &[Key] = &[

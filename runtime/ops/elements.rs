@@ -57,25 +57,25 @@ mod tests {
     use super::super::testing::layer;
     use super::*;
     use crate::pack::{
-        Activation, FoldOp, FoldParams, OpKind, OrderParams, ScatterOp, ScatterParams, WordOp,
-        WordsParams,
+        Activation, FoldOp, FoldParams, IntegerOp, IntegerParams, OpKind, ScatterOp, ScatterParams,
+        TopKParams,
     };
     use Element::{Float, Word};
 
     /// Operators that move elements take either, but not both; of the others each operand has its own.
     #[test]
     fn operands_have_the_elements_of_their_operator() {
-        let words = |op: WordOp| {
-            let params = WordsParams { op: op as u32, ..WordsParams::default() };
-            layer(OpKind::Words, Activation::NONE, &params)
+        let words = |op: IntegerOp| {
+            let params = IntegerParams { op: op as u32, ..IntegerParams::default() };
+            layer(OpKind::Integer, Activation::NONE, &params)
         };
         let scatter = |op: ScatterOp| {
             let params = ScatterParams { entries: 1, op: op as u32 };
             layer(OpKind::Scatter, Activation::NONE, &params)
         };
         let order = |integers: u32| {
-            let params = OrderParams { integers, ..OrderParams::default() };
-            layer(OpKind::Order, Activation::NONE, &params)
+            let params = TopKParams { integers, ..TopKParams::default() };
+            layer(OpKind::TopK, Activation::NONE, &params)
         };
         let fold = |op: FoldOp| {
             let params = FoldParams { op: op as u32, ..FoldParams::default() };
@@ -93,10 +93,10 @@ mod tests {
             (plain(OpKind::Where), &[([Word, Float, Float], Float), ([Word; INPUTS], Word)]),
             (scatter(ScatterOp::Replace), &[([Float, Word, Float], Float), ([Word; INPUTS], Word)]),
             (scatter(ScatterOp::Add), &[([Float, Word, Float], Float)]),
-            (words(WordOp::Add), &[([Word; INPUTS], Word)]),
-            (words(WordOp::LessFloats), &[([Float; INPUTS], Word)]),
-            (words(WordOp::Cut), &[([Float; INPUTS], Word)]),
-            (words(WordOp::Float), &[([Word; INPUTS], Float)]),
+            (words(IntegerOp::Add), &[([Word; INPUTS], Word)]),
+            (words(IntegerOp::LessFloats), &[([Float; INPUTS], Word)]),
+            (words(IntegerOp::Cut), &[([Float; INPUTS], Word)]),
+            (words(IntegerOp::Float), &[([Word; INPUTS], Float)]),
             (order(0), &[([Float; INPUTS], Word)]),
             (order(1), &[([Word; INPUTS], Word)]),
             (fold(FoldOp::ArgMax), &[([Float; INPUTS], Word)]),

@@ -9,9 +9,9 @@ use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, FoldOp, FoldParams,
-    GatherParams, GridSampleParams, INPUTS, LookupParams, LrnParams, MatMulParams, Method,
-    OrderParams, PoolParams, RecurrentParams, ReduceParams, ResampleParams, ScatterOp,
-    ScatterParams, SuppressParams, TakeParams, WinogradParams, WordOp, WordsParams, params_words,
+    GatherParams, GridSampleParams, INPUTS, IntegerOp, IntegerParams, LookupParams, LrnParams,
+    MatMulParams, Method, PoolParams, RecurrentParams, ReduceParams, ResampleParams, ScatterOp,
+    ScatterParams, SuppressParams, TakeParams, TopKParams, WinogradParams, params_words,
     ring_bytes,
 };
 use bytemuck::cast_slice_mut;
@@ -112,12 +112,12 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
                     Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
             }
         }
-        OpKind::Words => {
-            let op = random.below(WordOp::ALL.len()) as u32;
-            if WordOp::from_code(op).is_some_and(|op| op.operands() == 2) {
+        OpKind::Integer => {
+            let op = random.below(IntegerOp::ALL.len()) as u32;
+            if IntegerOp::from_code(op).is_some_and(|op| op.operands() == 2) {
                 shape.inputs[1] = Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
             }
-            shape.params = params_words(&WordsParams { op, ..WordsParams::default() });
+            shape.params = params_words(&IntegerParams { op, ..IntegerParams::default() });
         }
         OpKind::Fold => {
             let [outer, reduce, inner] = from_fn(|_| number(random));
@@ -127,12 +127,12 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let p = FoldParams { outer, reduce, inner, op, last: random.below(2) as u32 };
             shape.params = params_words(&p);
         }
-        OpKind::Order => {
+        OpKind::TopK => {
             let [outer, reduce, inner, count] = from_fn(|_| number(random));
             let [largest, integers] = from_fn(|_| random.below(2) as u32);
             shape.inputs[0] = Some([1, outer, reduce, inner]);
             shape.output = [1, outer, count, inner];
-            let p = OrderParams { outer, reduce, inner, count, largest, integers };
+            let p = TopKParams { outer, reduce, inner, count, largest, integers };
             shape.params = params_words(&p);
         }
         OpKind::Suppress => {
@@ -351,10 +351,10 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
         inputs: ids,
         output: INPUTS as u32,
         activation: match kind {
-            OpKind::Copy | OpKind::Where | OpKind::Recurrent | OpKind::Words | OpKind::Fold => {
+            OpKind::Copy | OpKind::Where | OpKind::Recurrent | OpKind::Integer | OpKind::Fold => {
                 Activation::NONE
             }
-            OpKind::Order | OpKind::Suppress | OpKind::Scatter => Activation::NONE,
+            OpKind::TopK | OpKind::Suppress | OpKind::Scatter => Activation::NONE,
             _ => activation,
         },
         panels: u32::try_from(shape.panels).ok()?,

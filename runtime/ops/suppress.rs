@@ -5,8 +5,8 @@
 //!
 //! [`OpKind::Suppress`]: crate::pack::OpKind::Suppress
 
-use super::order::{Heap, rank};
 use super::reduce::check_contiguous;
+use super::top_k::{Heap, rank};
 use super::work::elements;
 use super::{
     Call, Elements, LayerError, Operand, Operator, Problem, check, check_inputs,

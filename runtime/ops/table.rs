@@ -6,9 +6,9 @@
 use super::cuda::Launch;
 use super::operator::{LaunchScratch, Operator};
 use super::{
-    binary, conv, copy, cuda, depthwise, fold, gather, grid_sample, layernorm, lookup, lrn, matmul,
-    order, pool, recurrent, reduce, resample, scatter, select, softmax, suppress, take, unary,
-    winograd, words,
+    binary, conv, copy, cuda, depthwise, fold, gather, grid_sample, integer, layernorm, lookup,
+    lrn, matmul, pool, recurrent, reduce, resample, scatter, select, softmax, suppress, take,
+    top_k, unary, winograd,
 };
 use crate::pack::OpKind;
 
@@ -58,9 +58,9 @@ const ROWS: [Row; OpKind::ALL.len()] = [
     Row::on_processors(grid_sample::ROW),
     // `validate` refuses it on a GPU.
     Row::on_gpu(take::ROW, |_, _| Ok(())),
-    Row::on_processors(words::ROW),
+    Row::on_processors(integer::ROW),
     Row::on_processors(fold::ROW),
-    Row::on_processors(order::ROW),
+    Row::on_processors(top_k::ROW),
     Row::on_processors(suppress::ROW),
     Row::on_processors(scatter::ROW),
     Row::on_processors(lookup::ROW),

@@ -53,12 +53,12 @@ pub enum OpKind {
     GridSample = 17,
     /// Rows of a tensor, chosen by constants or by the second input. [`TakeParams`](super::TakeParams).
     Take = 18,
-    /// Integers, truth values and conversions, word by word. [`WordsParams`](super::WordsParams).
-    Words = 19,
+    /// Integers, truth values and conversions, word by word. [`IntegerParams`](super::IntegerParams).
+    Integer = 19,
     /// Reduction of words, and places of extremes. [`FoldParams`](super::FoldParams).
     Fold = 20,
-    /// Places of words in order. [`OrderParams`](super::OrderParams).
-    Order = 21,
+    /// Places of words in order. [`TopKParams`](super::TopKParams).
+    TopK = 21,
     /// Boxes of which none overlap. [`SuppressParams`](super::SuppressParams).
     Suppress = 22,
     /// Rows of a tensor, some of them replaced. [`ScatterParams`](super::ScatterParams).
@@ -74,7 +74,7 @@ impl OpKind {
         use OpKind::*;
         [
             Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
-            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Words, Fold, Order,
+            LayerNorm, Gather, Where, Resample, Recurrent, GridSample, Take, Integer, Fold, TopK,
             Suppress, Scatter, Lookup,
         ]
     };
@@ -168,7 +168,7 @@ pub struct Layer {
     /// residual. Binary: a, b. Where:
     /// condition, a, b. There are [`INPUTS`].
     pub inputs: [u32; 3],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Where, Words,
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Where, Integer,
     /// Softmax, LayerNorm, and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 /// words: of equal ones the first is first. NaN is above all floats.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-pub struct OrderParams {
+pub struct TopKParams {
     /// Independent blocks.
     pub outer: u32,
     /// Words that are put in order.

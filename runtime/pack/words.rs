@@ -5,8 +5,8 @@ use bytemuck::{Pod, Zeroable};
 /// A word of the output from one word of each operand, broadcast where its extent is 1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-pub struct WordsParams {
-    /// [`WordOp`] code.
+pub struct IntegerParams {
+    /// [`IntegerOp`] code.
     pub op: u32,
     /// Which operands are constants: 0 none, 1 `a`, 2 `b`. The constant is the layer's weights: one
     /// panel of row-major words.
@@ -18,7 +18,7 @@ pub struct WordsParams {
 /// What a word is made of. Integers wrap. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WordOp {
+pub enum IntegerOp {
     /// a + b
     Add = 0,
     /// a - b
@@ -95,10 +95,10 @@ pub enum WordOp {
     Uint16 = 36,
 }
 
-impl WordOp {
+impl IntegerOp {
     /// All of them, by their codes.
     pub const ALL: [Self; 37] = {
-        use WordOp::*;
+        use IntegerOp::*;
         [
             Add,
             Sub,

@@ -181,7 +181,7 @@ fn inside(
 fn in_place(layer: &Layer, input: usize) -> bool {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm) => input == 0,
-        Some(OpKind::Binary | OpKind::Where | OpKind::Words) => true,
+        Some(OpKind::Binary | OpKind::Where | OpKind::Integer) => true,
         Some(OpKind::Conv | OpKind::Depthwise | OpKind::Winograd) => input == 1,
         _ => false,
     }

@@ -321,7 +321,7 @@ pub(super) fn rows_read(
                 OpKind::MatMul
                 | OpKind::Reduce
                 | OpKind::Fold
-                | OpKind::Order
+                | OpKind::TopK
                 | OpKind::Suppress
                 | OpKind::Copy
                 | OpKind::Gather

@@ -121,7 +121,7 @@ fn access(layer: &Layer, input: Option<usize>, tensor: &Tensor, output: &Tensor)
             let p: BinaryParams = params(layer);
             (tensor.dims == output.dims || p.constant_operand != 0).then_some(true)
         }
-        (OpKind::Where | OpKind::Words, _) => (tensor.dims == output.dims).then_some(true),
+        (OpKind::Where | OpKind::Integer, _) => (tensor.dims == output.dims).then_some(true),
         (OpKind::Copy, None) => ops::row_unit(layer, output).is_some().then_some(true),
         // The left operand, if its record has the output's rows.
         (OpKind::MatMul, None) => Some(true),

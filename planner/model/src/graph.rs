@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use eyelet::kernels::table::{bf16, dequantised, f16};
-use eyelet::pack::{Activation, Encoding, FoldOp, PortType, ReduceOp, ScatterOp, WordOp};
+use eyelet::pack::{Activation, Encoding, FoldOp, IntegerOp, PortType, ReduceOp, ScatterOp};
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -389,7 +389,7 @@ pub enum Op {
     /// a, b (constant): b, but a where b is NaN
     Mask,
     /// One or two tensors: an operation on words, or one that makes words of floats.
-    Words(WordOp),
+    Words(IntegerOp),
     /// condition, a, b: a where the condition is not 0, else b
     Where,
     /// A reduction of words over axes, or the place of an extreme along one axis.

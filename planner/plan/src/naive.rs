@@ -13,7 +13,8 @@ pub fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     let weights_bytes = place_weights(network);
     let sliding = Sliding::new(network, groups.to_vec());
     // What reads anew is cut.
-    let cutting = |layer| if sliding.anew(layer) { Cutting::equal(1) } else { Cutting::LAYERS };
+    let cutting =
+        |layer| if sliding.reloads_weights(layer) { Cutting::equal(1) } else { Cutting::LAYERS };
     let slices = slice(network, &sliding, &network.on_load, cutting);
     let mut plan = Plan { steps: slices.steps, threads: 2, ..Plan::default() };
     let mut end = PAGE;

@@ -132,16 +132,16 @@ pub fn slice(
         }
     }
     let mut steps = sliding.interleave(steps);
-    if sliding.groups().iter().any(|group| group.anew) {
+    if sliding.groups().iter().any(|group| group.reloads_weights) {
         let most = |layer: usize| cutting(layer).slice;
-        steps = anew(network, steps, sliding, most);
+        steps = cut_to_reload(network, steps, sliding, most);
     }
     steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
     let (reads, read_of, parts) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let Cutting { resident, read, .. } = cutting(layer);
         let resident = match has_panels(layer) {
-            true if sliding.anew(layer) => false,
+            true if sliding.reloads_weights(layer) => false,
             true if sliding.group_of(layer).is_none() => step.first < resident,
             true => resident >= network.layers[layer].panels,
             false => resident >= 1,
@@ -163,7 +163,7 @@ pub fn slice(
 }
 
 /// Cuts the steps of layers that read their weights anew into slices of at most so many bytes.
-fn anew(
+fn cut_to_reload(
     network: &Network,
     steps: Vec<Step>,
     sliding: &Sliding,
@@ -172,7 +172,7 @@ fn anew(
     let mut all = Vec::with_capacity(steps.len());
     for run in steps.chunk_by(|one, other| sliding.cut_together(one, other)) {
         let layer = run[0].layer as usize;
-        if !sliding.anew(layer) || network.layers[layer].panels == 0 {
+        if !sliding.reloads_weights(layer) || network.layers[layer].panels == 0 {
             all.extend(run);
             continue;
         }

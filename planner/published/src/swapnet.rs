@@ -73,12 +73,12 @@ fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
     let all = uniform(Cutting::RESIDENT);
     let all_bytes = builder.least_bytes(&all);
     if all_bytes <= request.budget {
-        let plan = builder.place_surely(&all, request.budget);
+        let plan = builder.place_lowest(&all, request.budget);
         return Ok(made(plan.expect("all weights fit from their least bytes on")));
     }
     let slices = uniform(Cutting::LAYERS).slices(request.network, &builder.activations);
     if slices.reads.is_empty() {
-        let place = |budget| builder.place_surely(&all, budget);
+        let place = |budget| builder.place_lowest(&all, budget);
         return Err(refuse(request, all_bytes, SLICE, &place));
     }
     // With a load for each layer, its tables are the largest.

@@ -9,7 +9,7 @@ use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::PlanError;
-use eyelet_planner::strategy::algorithms::{Means, choices};
+use eyelet_planner::strategy::algorithms::{AlgorithmSet, choices};
 use std::path::Path;
 
 /// The boards with a GPU, and where it computes; the mode that is asked for, if one is.
@@ -173,10 +173,10 @@ fn winograd_is_chosen_by_cost() {
             let kind = eyelet::pack::OpKind::Winograd as u32;
             network.layers.iter().filter(|layer| layer.kind == kind).count()
         };
-        assert_eq!(winograd(1 << 30, Means::Exact), 0);
-        let plenty = winograd(1 << 30, Means::All);
+        assert_eq!(winograd(1 << 30, AlgorithmSet::Exact), 0);
+        let plenty = winograd(1 << 30, AlgorithmSet::All);
         assert!(plenty > 0, "{name}");
-        assert!(winograd(8 << 20, Means::All) <= plenty, "{name}");
+        assert!(winograd(8 << 20, AlgorithmSet::All) <= plenty, "{name}");
     }
 }
 

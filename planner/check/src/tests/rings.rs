@@ -53,7 +53,8 @@ fn network(convolutions: u32) -> Network {
 /// Four convolutions, a line at a time: rings of three lines in buffers 1, 2 and 3.
 fn example() -> (Network, Plan, u64) {
     let mut network = network(4);
-    let (plan, bytes) = slide(&mut network, &[Group { layers: 0..4, lines: 1, anew: false }]);
+    let (plan, bytes) =
+        slide(&mut network, &[Group { layers: 0..4, lines: 1, reloads_weights: false }]);
     let lines: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
     assert_eq!(lines, [0, 3, 3, 3, 0]);
     check(&network, &plan, bytes).unwrap();
@@ -209,7 +210,8 @@ fn a_ring_takes_all_of_its_bytes() {
 #[test]
 fn whole_buffers_that_layers_share() {
     let mut network = network(2);
-    let (mut plan, bytes) = slide(&mut network, &[Group { layers: 0..2, lines: 2, anew: false }]);
+    let (mut plan, bytes) =
+        slide(&mut network, &[Group { layers: 0..2, lines: 2, reloads_weights: false }]);
     assert!(plan.places[1].lines > 0);
     plan.places[1] = Place::whole(plan.arena_bytes);
     plan.arena_bytes += 4096;

@@ -2,7 +2,7 @@
 
 use super::onnx::DataType;
 use crate::graph::{Constant, Graph, Node, Op, ValueId};
-use eyelet::pack::{FoldOp, PortType, WordOp};
+use eyelet::pack::{FoldOp, IntegerOp, PortType};
 
 /// The numbers of 32 bits.
 const WORDS: Range = Range { least: i32::MIN as f64, most: i32::MAX as f64 };
@@ -112,7 +112,8 @@ impl<'g> Ranges<'g> {
     /// Whether a node multiplies integers of which nothing is known, as a mask and places that are counted.
     fn says_nothing(&self, node: &Node) -> bool {
         let unknown = |input: &Option<ValueId>| input.is_some_and(|input| self.of(input) == WORDS);
-        matches!(node.op, Op::Words(WordOp::Mul | WordOp::Pow)) && node.inputs.iter().all(unknown)
+        matches!(node.op, Op::Words(IntegerOp::Mul | IntegerOp::Pow))
+            && node.inputs.iter().all(unknown)
     }
 
     /// All numbers of a value's type.
@@ -195,20 +196,20 @@ impl<'g> Ranges<'g> {
         }
     }
 
-    fn words(&self, node: &Node, op: WordOp, a: Range, b: impl Fn() -> Range) -> Range {
+    fn words(&self, node: &Node, op: IntegerOp, a: Range, b: impl Fn() -> Range) -> Range {
         match op {
-            WordOp::Add => a.pair(b(), |a, b| a + b),
-            WordOp::Sub => a.pair(b(), |a, b| a - b),
-            WordOp::Mul => a.pair(b(), |a, b| a * b),
-            WordOp::Min => a.pair(b(), f64::min),
-            WordOp::Max => a.pair(b(), f64::max),
-            WordOp::Pow if a.least >= 0.0 && b().least >= 0.0 => a.pair(b(), f64::powf),
-            WordOp::Pow => ALL,
-            WordOp::Neg => a.map(|x| -x),
-            WordOp::Mod if b().least > 0.0 => Range { least: 0.0, most: b().most - 1.0 },
-            WordOp::Sign => Range { least: -1.0, most: 1.0 },
-            WordOp::Cut => a.map(f64::trunc),
-            WordOp::Float => a,
+            IntegerOp::Add => a.pair(b(), |a, b| a + b),
+            IntegerOp::Sub => a.pair(b(), |a, b| a - b),
+            IntegerOp::Mul => a.pair(b(), |a, b| a * b),
+            IntegerOp::Min => a.pair(b(), f64::min),
+            IntegerOp::Max => a.pair(b(), f64::max),
+            IntegerOp::Pow if a.least >= 0.0 && b().least >= 0.0 => a.pair(b(), f64::powf),
+            IntegerOp::Pow => ALL,
+            IntegerOp::Neg => a.map(|x| -x),
+            IntegerOp::Mod if b().least > 0.0 => Range { least: 0.0, most: b().most - 1.0 },
+            IntegerOp::Sign => Range { least: -1.0, most: 1.0 },
+            IntegerOp::Cut => a.map(f64::trunc),
+            IntegerOp::Float => a,
             _ => self.of_kind(node.outputs[0]),
         }
     }

@@ -5,7 +5,7 @@
 //! [`Mask`](Op::Mask) over NaN, words by a sum with 0. Floats that are all the same are only filled.
 
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
-use eyelet::pack::WordOp;
+use eyelet::pack::IntegerOp;
 
 /// Lets nodes compute the outputs that are constant, and the operands that must not be.
 pub(super) fn flow(graph: &mut Graph) {
@@ -54,7 +54,7 @@ fn made_of(graph: &mut Graph, name: &str, constant: ValueId) -> ValueId {
     if words || !same {
         graph.values.push(row.clone());
         let constant = graph.values.len() - 1;
-        let over = if words { Op::Words(WordOp::Add) } else { Op::Mask };
+        let over = if words { Op::Words(IntegerOp::Add) } else { Op::Mask };
         made = add(graph, over, &[made, constant], &row);
     }
     add(graph, Op::Reshape, &[made], &Value { shape, ..row })

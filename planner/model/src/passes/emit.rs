@@ -301,10 +301,10 @@ impl Emitter<'_> {
             _ if matches!(kind, OpKind::Take | OpKind::Scatter) => {
                 "rows by indices into what is computed".into()
             }
-            _ if matches!(kind, OpKind::Order | OpKind::Suppress) => "orders of elements".into(),
+            _ if matches!(kind, OpKind::TopK | OpKind::Suppress) => "orders of elements".into(),
             (Some(function), _) => format!("{function:?}"),
             (None, Some(op)) if kind == OpKind::Binary => format!("{op:?}"),
-            _ if matches!(kind, OpKind::Where | OpKind::Words | OpKind::Fold) => {
+            _ if matches!(kind, OpKind::Where | OpKind::Integer | OpKind::Fold) => {
                 "integers and truth values".into()
             }
             _ => match fold {

@@ -8,7 +8,7 @@ use super::program::{Builder, Item, Work};
 use super::view::row_major;
 use crate::graph::{Node, Suppression, ValueId};
 use crate::network::Weights;
-use eyelet::pack::{self, OpKind, OrderParams, ScatterOp, ScatterParams, SuppressParams, Tensor};
+use eyelet::pack::{self, OpKind, ScatterOp, ScatterParams, SuppressParams, Tensor, TopKParams};
 
 impl Builder {
     /// The places of an axis in order, as the middle one of three.
@@ -72,7 +72,7 @@ impl Emitter<'_> {
         let (from, to) = (&self.program.values[x].shape, &self.program.values[y].shape);
         let [outer, reduce, inner, count] =
             [from[0], from[1], from[2], to[1]].map(|extent| field(name, "an extent", extent));
-        let params = OrderParams {
+        let params = TopKParams {
             outer: outer?,
             reduce: reduce?,
             inner: inner?,
@@ -82,7 +82,7 @@ impl Emitter<'_> {
         };
         let (input, output) = (self.row(name, x)?, self.new_row(name, y)?);
         let params = pack::params_words(&params);
-        self.layer(item, OpKind::Order, [Some(input)], output, params, Weights::None)
+        self.layer(item, OpKind::TopK, [Some(input)], output, params, Weights::None)
     }
 
     pub fn suppress(&mut self, item: &Item, suppression: &Suppression) -> Result<(), PassError> {

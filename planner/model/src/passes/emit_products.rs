@@ -10,9 +10,9 @@ use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{
-    self, BinaryOp, BinaryParams, Element, FoldOp, FoldParams, GatherParams, LayerNormParams,
-    MatMulParams, OpKind, ReduceOp, ReduceParams, TakeParams, Tensor, WhereParams, WordOp,
-    WordsParams,
+    self, BinaryOp, BinaryParams, Element, FoldOp, FoldParams, GatherParams, IntegerOp,
+    IntegerParams, LayerNormParams, MatMulParams, OpKind, ReduceOp, ReduceParams, TakeParams,
+    Tensor, WhereParams,
 };
 use std::sync::Arc;
 
@@ -195,19 +195,19 @@ impl Emitter<'_> {
     }
 
     /// Operations on words.
-    pub fn words(&mut self, item: &Item, op: WordOp) -> Result<(), PassError> {
-        let mut params = WordsParams { op: op as u32, ..WordsParams::default() };
+    pub fn words(&mut self, item: &Item, op: IntegerOp) -> Result<(), PassError> {
+        let mut params = IntegerParams { op: op as u32, ..IntegerParams::default() };
         if op.operands() == 1 {
             let Broadcast { inputs, output, weights, .. } = self.broadcast::<1>(item)?;
             let params = pack::params_words(&params);
-            return self.layer(item, OpKind::Words, inputs, output, params, weights);
+            return self.layer(item, OpKind::Integer, inputs, output, params, weights);
         }
         let Broadcast { inputs, output, constants, weights } = self.broadcast::<2>(item)?;
         if let Some(which) = constants.iter().position(Option::is_some) {
             params.constants = which as u32 + 1;
             params.extents = constants.map(Option::unwrap_or_default);
         }
-        self.layer(item, OpKind::Words, inputs, output, pack::params_words(&params), weights)
+        self.layer(item, OpKind::Integer, inputs, output, pack::params_words(&params), weights)
     }
 
     /// One operand or another.

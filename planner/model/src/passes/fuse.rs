@@ -8,7 +8,7 @@ use super::PassError;
 use super::arithmetic::{arithmetic, function};
 use super::program::{Builder, Program, Work};
 use crate::graph::{Constant, Graph, Node, Op, Resampling, ValueId};
-use eyelet::pack::{BinaryOp, LrnParams, ReduceOp, WordOp};
+use eyelet::pack::{BinaryOp, IntegerOp, LrnParams, ReduceOp};
 use std::sync::Arc;
 
 /// Fuses a graph.
@@ -241,7 +241,7 @@ impl Builder {
         }
         let constant = self.temporary(name, &shape);
         self.values[constant].constant = Some(Constant::Words(Arc::new(data)));
-        self.push(name, Work::Words { op: WordOp::Add }, &[joined, constant], &[y]);
+        self.push(name, Work::Words { op: IntegerOp::Add }, &[joined, constant], &[y]);
         Ok(())
     }
 }

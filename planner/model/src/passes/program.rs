@@ -7,7 +7,8 @@ use crate::graph::{
     Constant, Graph, Recurrence, Resampling, Sampling, Suppression, Value, ValueId, Window,
 };
 use eyelet::pack::{
-    Activation, ActivationKind, BinaryOp, FoldOp, LrnParams, PortType, ReduceOp, ScatterOp, WordOp,
+    Activation, ActivationKind, BinaryOp, FoldOp, IntegerOp, LrnParams, PortType, ReduceOp,
+    ScatterOp,
 };
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ pub(super) enum Work {
     },
     /// An operation on words; one of two inputs may be a constant.
     Words {
-        op: WordOp,
+        op: IntegerOp,
     },
     /// One of two inputs, as a third one says; some may be constants.
     Where,

@@ -138,7 +138,7 @@ fn in_place_operands(kind: OpKind) -> &'static [usize] {
     match kind {
         OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => &[0],
         OpKind::Binary => &[0, 1],
-        OpKind::Words => &[0, 1],
+        OpKind::Integer => &[0, 1],
         OpKind::Where => &[0, 1, 2],
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => &[1],
         _ => &[],

@@ -2,7 +2,7 @@
 //! integers wrap to 32 bits, as what eyelet computes does.
 
 use super::{Tensor, each_index, offset};
-use eyelet::pack::{FoldOp, WordOp};
+use eyelet::pack::{FoldOp, IntegerOp};
 
 /// A number wrapped to 32 bits.
 fn wrap(number: i128) -> f64 {
@@ -10,51 +10,51 @@ fn wrap(number: i128) -> f64 {
 }
 
 /// One operation on numbers; `b` is 0 where there is none.
-pub fn word(op: WordOp, a: f64, b: f64) -> f64 {
+pub fn word(op: IntegerOp, a: f64, b: f64) -> f64 {
     let (i, j) = (a as i128, b as i128);
     let bits = |number: i128| number as i32 as u32;
     let truth = |holds: bool| f64::from(u8::from(holds));
     match op {
-        WordOp::Add => wrap(i + j),
-        WordOp::Sub => wrap(i - j),
-        WordOp::Mul => wrap(i * j),
-        WordOp::Div | WordOp::Mod | WordOp::Fmod if j == 0 => 0.0,
-        WordOp::Div => wrap(i / j),
-        WordOp::Mod => match i.rem_euclid(j) {
+        IntegerOp::Add => wrap(i + j),
+        IntegerOp::Sub => wrap(i - j),
+        IntegerOp::Mul => wrap(i * j),
+        IntegerOp::Div | IntegerOp::Mod | IntegerOp::Fmod if j == 0 => 0.0,
+        IntegerOp::Div => wrap(i / j),
+        IntegerOp::Mod => match i.rem_euclid(j) {
             rest if rest != 0 && j < 0 => wrap(rest + j),
             rest => wrap(rest),
         },
-        WordOp::Fmod => wrap(i % j),
-        WordOp::Min => a.min(b),
-        WordOp::Max => a.max(b),
-        WordOp::Pow if j >= 0 => f64::from((i as i32).wrapping_pow(j as u32)),
-        WordOp::Pow if i == 0 => 0.0,
-        WordOp::Pow => a.powf(b).trunc() + 0.0,
-        WordOp::And => wrap(i & j),
-        WordOp::Or => wrap(i | j),
-        WordOp::Xor => wrap(i ^ j),
-        WordOp::ShiftLeft => f64::from(bits(i).checked_shl(bits(j)).unwrap_or(0) as i32),
-        WordOp::ShiftRight => f64::from(bits(i).checked_shr(bits(j)).unwrap_or(0) as i32),
-        WordOp::Equal | WordOp::EqualFloats => truth(a == b),
-        WordOp::Less | WordOp::LessFloats => truth(a < b),
-        WordOp::LessOrEqual | WordOp::LessOrEqualFloats => truth(a <= b),
-        WordOp::Neg => wrap(-i),
-        WordOp::Abs => wrap(i.abs()),
-        WordOp::Sign => wrap(i.signum()),
-        WordOp::Not => wrap(!i),
-        WordOp::IsZero => truth(a == 0.0),
-        WordOp::IsNotZero | WordOp::IsNotZeroFloat => truth(a != 0.0),
-        WordOp::Cut if a.trunc() >= -2f64.powi(31) && a < 2f64.powi(31) => a.trunc() + 0.0,
-        WordOp::Cut => f64::from(i32::MIN),
-        WordOp::Float => f64::from(a as f32),
-        WordOp::IsNan => truth(a.is_nan()),
-        WordOp::IsInfinite => truth(a.is_infinite()),
-        WordOp::IsPositiveInfinity => truth(a == f64::INFINITY),
-        WordOp::IsNegativeInfinity => truth(a == f64::NEG_INFINITY),
-        WordOp::Int8 => f64::from(i as i8),
-        WordOp::Uint8 => f64::from(i as u8),
-        WordOp::Int16 => f64::from(i as i16),
-        WordOp::Uint16 => f64::from(i as u16),
+        IntegerOp::Fmod => wrap(i % j),
+        IntegerOp::Min => a.min(b),
+        IntegerOp::Max => a.max(b),
+        IntegerOp::Pow if j >= 0 => f64::from((i as i32).wrapping_pow(j as u32)),
+        IntegerOp::Pow if i == 0 => 0.0,
+        IntegerOp::Pow => a.powf(b).trunc() + 0.0,
+        IntegerOp::And => wrap(i & j),
+        IntegerOp::Or => wrap(i | j),
+        IntegerOp::Xor => wrap(i ^ j),
+        IntegerOp::ShiftLeft => f64::from(bits(i).checked_shl(bits(j)).unwrap_or(0) as i32),
+        IntegerOp::ShiftRight => f64::from(bits(i).checked_shr(bits(j)).unwrap_or(0) as i32),
+        IntegerOp::Equal | IntegerOp::EqualFloats => truth(a == b),
+        IntegerOp::Less | IntegerOp::LessFloats => truth(a < b),
+        IntegerOp::LessOrEqual | IntegerOp::LessOrEqualFloats => truth(a <= b),
+        IntegerOp::Neg => wrap(-i),
+        IntegerOp::Abs => wrap(i.abs()),
+        IntegerOp::Sign => wrap(i.signum()),
+        IntegerOp::Not => wrap(!i),
+        IntegerOp::IsZero => truth(a == 0.0),
+        IntegerOp::IsNotZero | IntegerOp::IsNotZeroFloat => truth(a != 0.0),
+        IntegerOp::Cut if a.trunc() >= -2f64.powi(31) && a < 2f64.powi(31) => a.trunc() + 0.0,
+        IntegerOp::Cut => f64::from(i32::MIN),
+        IntegerOp::Float => f64::from(a as f32),
+        IntegerOp::IsNan => truth(a.is_nan()),
+        IntegerOp::IsInfinite => truth(a.is_infinite()),
+        IntegerOp::IsPositiveInfinity => truth(a == f64::INFINITY),
+        IntegerOp::IsNegativeInfinity => truth(a == f64::NEG_INFINITY),
+        IntegerOp::Int8 => f64::from(i as i8),
+        IntegerOp::Uint8 => f64::from(i as u8),
+        IntegerOp::Int16 => f64::from(i as i16),
+        IntegerOp::Uint16 => f64::from(i as u16),
     }
 }
 
@@ -64,7 +64,12 @@ fn pick(tensor: &Tensor<'_>, index: &[usize]) -> f64 {
     tensor.data[offset(tensor.shape, own.map(|(&at, &e)| if e == 1 { 0 } else { at }))]
 }
 
-pub(super) fn apply(op: WordOp, a: Tensor<'_>, b: Option<Tensor<'_>>, out: &[usize]) -> Vec<f64> {
+pub(super) fn apply(
+    op: IntegerOp,
+    a: Tensor<'_>,
+    b: Option<Tensor<'_>>,
+    out: &[usize],
+) -> Vec<f64> {
     let mut result = Vec::with_capacity(out.iter().product());
     each_index(out, |index| {
         let b = b.as_ref().map_or(0.0, |b| pick(b, index));

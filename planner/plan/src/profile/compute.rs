@@ -72,18 +72,18 @@ pub struct Compute {
     pub step_overhead_ns: u64,
     /// What `eyelet run --speed` would have measured meanwhile, on one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gauge_gflops: Option<f64>,
+    pub speed_probe_gflops: Option<f64>,
     /// The same on all threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gauge_all_gflops: Option<f64>,
+    pub speed_probe_all_gflops: Option<f64>,
 }
 
 impl Compute {
     /// How fast the speed probe was on so many threads, if it was measured on as many: on one, or on all.
     pub fn probed_gflops(&self, threads: u32, all: u32) -> Option<f64> {
         match threads {
-            1 => self.gauge_gflops,
-            _ => self.gauge_all_gflops.filter(|_| threads == all),
+            1 => self.speed_probe_gflops,
+            _ => self.speed_probe_all_gflops.filter(|_| threads == all),
         }
     }
 

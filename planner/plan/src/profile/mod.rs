@@ -38,7 +38,7 @@ pub use unequal::{Placement, UnequalCores};
 /// What whoever measures a profile fits its numbers with.
 #[doc(hidden)]
 pub mod fitting {
-    pub use super::cost::fitting::{Beside, beside, beside_ns, transforming};
+    pub use super::cost::fitting::{Extra, extra, extra_ns, transforming};
     pub use super::cost::{Work, shorter_ns};
     pub use super::fit::terms;
 }

@@ -93,8 +93,14 @@ mod tests {
         refused(&|p| p.compute.pool_gbs = f64::NAN, "pool_gbs: it is NaN");
         refused(&|p| p.compute.copy_gbs = f64::INFINITY, "compute.copy_gbs: it is inf");
         refused(&|p| p.compute.memory_gbs = -1.0, "it must be between 0.0001 and 1e9");
-        refused(&|p| p.compute.gauge_gflops = Some(0.0), "compute.gauge_gflops: it is 0");
-        refused(&|p| p.compute.gauge_all_gflops = Some(0.0), "compute.gauge_all_gflops: it is 0");
+        refused(
+            &|p| p.compute.speed_probe_gflops = Some(0.0),
+            "compute.speed_probe_gflops: it is 0",
+        );
+        refused(
+            &|p| p.compute.speed_probe_all_gflops = Some(0.0),
+            "compute.speed_probe_all_gflops: it is 0",
+        );
         refused(&|p| p.storage.checksum_gbs = f64::INFINITY, "storage.checksum_gbs: it is inf");
         let endless = i64::MAX as u64;
         refused(&|p| p.compute.step_overhead_ns = endless, "compute.step_overhead_ns: it is 9223");

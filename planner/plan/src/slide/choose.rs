@@ -202,8 +202,8 @@ impl<'a> Search<'a> {
 
     /// What these layers cost at least as a group, and what they cost, by lines at a time.
     #[cfg(test)]
-    pub fn least_and_all(&mut self, layers: &Range<usize>, anew: bool) -> Vec<[i64; 2]> {
-        self.prices.least_and_all(layers, anew)
+    pub fn least_and_all(&mut self, layers: &Range<usize>, reloads_weights: bool) -> Vec<[i64; 2]> {
+        self.prices.least_and_all(layers, reloads_weights)
     }
 
     /// Groups for a target, single layers left out.

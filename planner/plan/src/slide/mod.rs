@@ -53,13 +53,13 @@ pub struct Group {
     pub lines: u32,
     /// Whether weights are read again each time that a layer comes, slice by slice. Otherwise they
     /// stay from the group's first step to its last.
-    pub anew: bool,
+    pub reloads_weights: bool,
 }
 
 impl Group {
     /// Whether consecutive steps of a layer are made slice by slice together.
     fn cuts_together(&self) -> bool {
-        self.anew && self.layers.len() > 1
+        self.reloads_weights && self.layers.len() > 1
     }
 }
 
@@ -109,8 +109,8 @@ impl Sliding {
     }
 
     /// Whether a layer's weights are read again each time that it comes.
-    pub fn anew(&self, layer: usize) -> bool {
-        self.group_of[layer].is_some_and(|group| self.groups[group].anew)
+    pub fn reloads_weights(&self, layer: usize) -> bool {
+        self.group_of[layer].is_some_and(|group| self.groups[group].reloads_weights)
     }
 
     /// Whether two consecutive steps are made slice by slice together, because both read their
@@ -122,7 +122,7 @@ impl Sliding {
 
     /// The group for whose whole time a layer's weights stay.
     pub fn keeps(&self, layer: usize) -> Option<usize> {
-        self.group_of[layer].filter(|group| !self.groups[*group].anew)
+        self.group_of[layer].filter(|group| !self.groups[*group].reloads_weights)
     }
 
     /// Replaces the steps of layers in groups by the steps of the groups.

@@ -123,25 +123,27 @@ impl<'a> Prices<'a> {
         aim: Aim,
         below_ns: i64,
     ) -> Option<(Group, i64)> {
-        reads_anew(&layers, aim).iter().find_map(|&anew| {
-            let (lines, extra_ns) = self.lines(layers.clone(), target, aim, anew, below_ns)?;
-            Some((Group { layers: layers.clone(), lines, anew }, extra_ns))
+        reads_anew(&layers, aim).iter().find_map(|&reloads_weights| {
+            let (lines, extra_ns) =
+                self.lines(layers.clone(), target, aim, reloads_weights, below_ns)?;
+            Some((Group { layers: layers.clone(), lines, reloads_weights }, extra_ns))
         })
     }
 
     /// The least that these layers take as a group, if that is less than `most` bytes.
     pub(super) fn least_below(&mut self, layers: Range<usize>, most: u64, aim: Aim) -> Option<u64> {
         let shares = if aim == Aim::Memory { 0 } else { self.most_shared(&layers) };
-        let least = |anew: &bool| {
-            let (kept, rings) = self.kept(&layers, *anew);
+        let least = |reloads_weights: &bool| {
+            let (kept, rings) = self.kept(&layers, *reloads_weights);
             if kept + rings >= most + shares {
                 return None;
             }
-            let bytes = self.price(&layers, LINES[0], *anew).bytes;
+            let bytes = self.price(&layers, LINES[0], *reloads_weights).bytes;
             if bytes >= most + shares {
                 return None;
             }
-            let shared = if shares == 0 { 0 } else { self.shared_by(&layers, LINES[0], *anew) };
+            let shared =
+                if shares == 0 { 0 } else { self.shared_by(&layers, LINES[0], *reloads_weights) };
             Some(bytes - shared)
         };
         let least = reads_anew(&layers, aim).iter().filter_map(least).min();
@@ -155,11 +157,11 @@ impl<'a> Prices<'a> {
         layers: Range<usize>,
         target: u64,
         aim: Aim,
-        anew: bool,
+        reloads_weights: bool,
         below_ns: i64,
     ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        let (kept, rings) = self.kept(&layers, anew);
+        let (kept, rings) = self.kept(&layers, reloads_weights);
         let least = kept + rings;
         if least > target && (!shares || least > target + self.most_shared(&layers)) {
             return None;
@@ -173,9 +175,10 @@ impl<'a> Prices<'a> {
                 if least.extra_ns(facts, costs, &layers, &outside, lines) >= below_ns {
                     continue;
                 }
-                let price = self.price(&layers, lines, anew);
+                let price = self.price(&layers, lines, reloads_weights);
                 let fits = price.bytes <= target
-                    || (shares && price.bytes <= target + self.shared_by(&layers, lines, anew));
+                    || (shares
+                        && price.bytes <= target + self.shared_by(&layers, lines, reloads_weights));
                 if !fits {
                     break;
                 }
@@ -198,10 +201,14 @@ impl<'a> Prices<'a> {
 
     /// What these layers cost at least as a group, and what they cost, by lines at a time.
     #[cfg(test)]
-    pub(super) fn least_and_all(&mut self, layers: &Range<usize>, anew: bool) -> Vec<[i64; 2]> {
+    pub(super) fn least_and_all(
+        &mut self,
+        layers: &Range<usize>,
+        reloads_weights: bool,
+    ) -> Vec<[i64; 2]> {
         let outside = self.least_outside(layers);
         let both = |lines| {
-            let extra_ns = self.price(layers, lines, anew).extra_ns;
+            let extra_ns = self.price(layers, lines, reloads_weights).extra_ns;
             [self.least.extra_ns(&self.facts, self.costs, layers, &outside, lines), extra_ns]
         };
         LINES.map(both).to_vec()
@@ -223,9 +230,9 @@ impl<'a> Prices<'a> {
     }
 
     /// The same, without the weights of a group that reads them anew.
-    fn kept(&self, layers: &Range<usize>, anew: bool) -> (u64, u64) {
+    fn kept(&self, layers: &Range<usize>, reloads_weights: bool) -> (u64, u64) {
         let (beside, rings) = self.beside(layers);
-        (beside - if anew { self.weights(layers) } else { 0 }, rings)
+        (beside - if reloads_weights { self.weights(layers) } else { 0 }, rings)
     }
 
     /// Bytes of weights of a group, in whole pages.
@@ -275,7 +282,7 @@ impl<'a> Prices<'a> {
     }
 
     /// Bytes that outputs of a group share with dead lines of its inputs.
-    fn shared(&self, laid: &Laid, anew: bool) -> u64 {
+    fn shared(&self, laid: &Laid, reloads_weights: bool) -> u64 {
         let Laid { layers, lines, chain, schedule } = laid;
         let network = self.facts.network;
         let [over, mut under] = self.passing(layers);
@@ -287,7 +294,7 @@ impl<'a> Prices<'a> {
             return 0;
         }
         let steps: Vec<Step> = steps_of(network, chain, schedule).collect();
-        let group = Group { layers: layers.clone(), lines: *lines, anew };
+        let group = Group { layers: layers.clone(), lines: *lines, reloads_weights };
         let together = |one: &Step, other: &Step| one.layer == other.layer && group.cuts_together();
         let mut lines = line_lives_of(&self.facts, &steps, &rings, together);
         under.iter().for_each(|&input| lines[input].iter_mut().for_each(Lines::known_before));
@@ -311,24 +318,24 @@ impl<'a> Prices<'a> {
     }
 
     /// The same, known or reckoned once.
-    fn shared_by(&mut self, layers: &Range<usize>, lines: u32, anew: bool) -> u64 {
-        let key = (layers.start, layers.end, lines, anew);
+    fn shared_by(&mut self, layers: &Range<usize>, lines: u32, reloads_weights: bool) -> u64 {
+        let key = (layers.start, layers.end, lines, reloads_weights);
         if let Some(bytes) = self.shares.get(&key) {
             return *bytes;
         }
         let laid = self.laid(layers, lines);
-        let bytes = self.shared(&laid, anew);
+        let bytes = self.shared(&laid, reloads_weights);
         self.laid = Some(laid);
         self.shares.insert(key, bytes);
         bytes
     }
 
-    fn price(&mut self, layers: &Range<usize>, lines: u32, anew: bool) -> Price {
-        let key = (layers.start, layers.end, lines, anew);
+    fn price(&mut self, layers: &Range<usize>, lines: u32, reloads_weights: bool) -> Price {
+        let key = (layers.start, layers.end, lines, reloads_weights);
         if let Some(price) = self.prices.get(&key) {
             return *price;
         }
-        let (kept, _) = self.kept(layers, anew);
+        let (kept, _) = self.kept(layers, reloads_weights);
         let laid = self.laid(layers, lines);
         let Laid { chain, schedule, .. } = &laid;
         let network = self.facts.network;
@@ -349,7 +356,7 @@ impl<'a> Prices<'a> {
         let mut before = vec![(0, 0); layers.len()];
         for mut step in steps_of(network, chain, schedule) {
             // What is read anew comes by panels.
-            let slices = if anew { step.count.max(1) } else { 1 };
+            let slices = if reloads_weights { step.count.max(1) } else { 1 };
             step.count = step.count.div_ceil(slices);
             steps += u64::from(slices);
             let at = step.layer as usize - layers.start;
@@ -358,7 +365,7 @@ impl<'a> Prices<'a> {
                 before[at] = (step.rows, ns);
             }
             computing += before[at].1;
-            if anew {
+            if reloads_weights {
                 reading += u64::from(slices) * self.costs.each_load_ns(slice_bytes(network, &step));
             }
             if largest[at].is_none_or(|held| held.rows < step.rows) {
@@ -369,12 +376,12 @@ impl<'a> Prices<'a> {
         let extra_ns = computing.max(reading) as i64 - whole.sum::<u64>() as i64;
         let rings: u64 = rings.iter().sum();
         let takes = |step: &Step| {
-            let slices = if anew { SLICES_ANEW * slice_bytes(network, step) } else { 0 };
+            let slices = if reloads_weights { SLICES_ANEW * slice_bytes(network, step) } else { 0 };
             slices + panel_scratch_bytes(network, step, self.threads)
         };
         let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
         // Each makes as many lines as others before, nearly always.
-        let records = steps * if anew { RECORDS_ANEW } else { 1 };
+        let records = steps * if reloads_weights { RECORDS_ANEW } else { 1 };
         let record = if network.mapped.is_some() { 0 } else { size_of::<StepRecord>() };
         let tables = records * record as u64;
         let price = Price { bytes: kept + rings + most + tables, extra_ns };

@@ -206,7 +206,7 @@ fn window_of(network: &Network, index: usize, slot: usize) -> Option<Window> {
             }
             rowwise(input, output)?
         }
-        OpKind::Where | OpKind::Words if input.dims == output.dims => rowwise(input, output)?,
+        OpKind::Where | OpKind::Integer if input.dims == output.dims => rowwise(input, output)?,
         OpKind::Copy => {
             let rows = ops::row_unit(layer, output)?;
             let written = |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);

@@ -112,7 +112,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// Whether everything fits the budget of the request at its lowest place.
     pub fn surely_fits(&self, design: &Design) -> bool {
-        self.cut(design).place_surely(&self.request, self.request.budget, design.loading).is_ok()
+        self.cut(design).place_lowest(&self.request, self.request.budget, design.loading).is_ok()
     }
 
     /// Makes the plan of a design for a budget.
@@ -130,15 +130,15 @@ impl<'a> PlanBuilder<'a> {
         if least > budget {
             return None;
         }
-        let mut plan = cut.place_surely(&self.request, UNLIMITED, Loading::Cyclic).ok()?;
+        let mut plan = cut.place_lowest(&self.request, UNLIMITED, Loading::Cyclic).ok()?;
         compact(self.request.network, &mut plan);
         (plan.arena_bytes <= budget).then_some(Plan { budget, ..plan })
     }
 
     /// Makes the plan with everything at its lowest place, which succeeds from
     /// [`least_bytes`](Self::least_bytes) on.
-    pub fn place_surely(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
-        let plan = self.cut(design).place_surely(&self.request, budget, design.loading)?;
+    pub fn place_lowest(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
+        let plan = self.cut(design).place_lowest(&self.request, budget, design.loading)?;
         Ok(self.staged(plan, design))
     }
 
@@ -159,22 +159,22 @@ impl<'a> PlanBuilder<'a> {
         let cut = self.cut(design);
         let placed = cut.place(&self.request, self.request.budget, design.loading);
         let built = placed.map(|plan| self.predict(self.staged(plan, design)));
-        (built, cut.looked())
+        (built, cut.candidates())
     }
 
     /// Makes and predicts the plan with everything at its lowest place.
     pub fn build_surely(&self, design: &Design) -> Result<Built, Misfit> {
-        Ok(self.predict(self.place_surely(design, self.request.budget)?))
+        Ok(self.predict(self.place_lowest(design, self.request.budget)?))
     }
 
     /// Makes and predicts a plan, with everything at its lowest place if nothing else fits. Returns
     /// whether something else did.
-    pub fn build_somehow(&self, design: &Design) -> Result<(Built, bool), Misfit> {
+    pub fn build_or_lowest(&self, design: &Design) -> Result<(Built, bool), Misfit> {
         let (cut, request) = (self.cut(design), &self.request);
         let placed = cut.place(request, request.budget, design.loading).map(|plan| (plan, true));
         let (plan, has_room) = match placed {
             Ok(placed) => placed,
-            Err(_) => (cut.place_surely(request, request.budget, design.loading)?, false),
+            Err(_) => (cut.place_lowest(request, request.budget, design.loading)?, false),
         };
         Ok((self.predict(self.staged(plan, design)), has_room))
     }

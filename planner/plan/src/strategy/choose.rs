@@ -15,11 +15,11 @@
 //! cache that all processors share. So a larger budget is also planned for the size of that cache,
 //! unless it has room for all weights.
 
-use super::algorithms::{Choice, Means, choices};
+use super::algorithms::{AlgorithmSet, Choice, choices};
 use super::builder::PlanBuilder;
 use super::on_load;
 use super::refit::Refit;
-use super::shared_residents::{Guest, lay_out};
+use super::shared_residents::{PlanToLayOut, lay_out};
 use super::{Draft, PackRequest, PlanError, PlanResult, Request, refusal};
 use crate::bound::least_bound_ns;
 use crate::simulate::simulate;
@@ -82,11 +82,11 @@ pub fn choose_shape(
     request: &PackRequest<'_>,
     shared: &SharedWeights,
 ) -> Result<Chosen, PlanError> {
-    let means = match request.exact || !request.strategy.transforms() {
-        true => Means::Exact,
-        false => Means::Transformed,
+    let set = match request.exact || !request.strategy.transforms() {
+        true => AlgorithmSet::Exact,
+        false => AlgorithmSet::Transformed,
     };
-    choose_among(network, request, by_means(network, request, &[means]), shared)
+    choose_among(network, request, by_sets(network, request, &[set]), shared)
 }
 
 /// The plans of the fastest of these choices.
@@ -185,20 +185,20 @@ impl Chosen {
 
 /// The choices to be planned.
 fn offered(network: &Network, request: &PackRequest<'_>) -> Vec<Choice> {
-    let means: &[Means] = match (request.exact, request.strategy.transforms()) {
-        (true, _) => &[Means::Exact],
-        (false, true) => &[Means::All, Means::Stored],
-        (false, false) => &[Means::Stored],
+    let sets: &[AlgorithmSet] = match (request.exact, request.strategy.transforms()) {
+        (true, _) => &[AlgorithmSet::Exact],
+        (false, true) => &[AlgorithmSet::All, AlgorithmSet::Stored],
+        (false, false) => &[AlgorithmSet::Stored],
     };
-    by_means(network, request, means)
+    by_sets(network, request, sets)
 }
 
 /// The choices of these kinds to be planned.
-fn by_means(network: &Network, request: &PackRequest<'_>, means: &[Means]) -> Vec<Choice> {
+fn by_sets(network: &Network, request: &PackRequest<'_>, sets: &[AlgorithmSet]) -> Vec<Choice> {
     let PackRequest { budgets, profile, threads, .. } = request;
     let mut offered: Vec<Choice> = Vec::new();
-    for means in means {
-        let choices = choices(network, profile, *threads, budgets, *means);
+    for set in sets {
+        let choices = choices(network, profile, *threads, budgets, *set);
         // If larger weights or more scratch do not fit a budget, the direct algorithms do.
         let some = choices.into_iter().enumerate();
         let some = some.filter(|(index, choice)| *index < MOST_CHOICES || choice.is_direct());
@@ -237,8 +237,8 @@ impl Finished<'_> {
         let predict =
             |plan: &Plan| simulate(network, plan, &request.profile, request.threads).steady_ns;
         let guests = made.iter().zip(&*predicted_ns).zip(&*refits);
-        let guests: Vec<Guest<'_>> = guests
-            .map(|((made, predicted_ns), refit)| Guest {
+        let guests: Vec<PlanToLayOut<'_>> = guests
+            .map(|((made, predicted_ns), refit)| PlanToLayOut {
                 plan: &made.plan,
                 predicted_ns: *predicted_ns,
                 refit: refit.as_deref(),

@@ -141,7 +141,7 @@ impl<'a, 'b> Construction<'a, 'b> {
             let new = || Search::new(network, &precomputed.costs, request.threads);
             let mut search = search.take().unwrap_or_else(new);
             let before = self.builders.len();
-            let ways = looked(&mut search, request.budget);
+            let ways = candidates(&mut search, request.budget);
             self.slide(&request, ways, algorithms, options);
             if !alone && self.builders.len() == before {
                 let smallest = search.smallest(request.budget).collect();
@@ -230,7 +230,7 @@ impl<'a, 'b> Construction<'a, 'b> {
 }
 
 /// The ways to slide that are planned: those for the budget, and those for what activations need.
-fn looked(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
+fn candidates(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
     let mut ways = search.candidates(budget);
     if search.whole() < budget {
         let others = search.candidates(search.whole().next_multiple_of(PAGE));

@@ -143,7 +143,7 @@ impl<'a, 'b> Construction<'a, 'b> {
             if self.known(at, &design) == Some(None) {
                 continue;
             }
-            match builder.build_somehow(&design) {
+            match builder.build_or_lowest(&design) {
                 Ok(built) => {
                     first = Some((built, design));
                     break;

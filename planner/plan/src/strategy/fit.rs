@@ -63,7 +63,7 @@ impl PlanBuilder<'_> {
     /// The algorithm of a layer for which one is wanted, and the one to use if that has no room.
     /// Layers of a group that reads weights again keep the algorithm that the group is made for.
     fn algorithms(&self, layer: usize, wanted: u32) -> [u32; 2] {
-        match self.activations.sliding.anew(layer) {
+        match self.activations.sliding.reloads_weights(layer) {
             true => [self.request.network.on_load[layer]; 2],
             false => [wanted, self.precomputed.own[layer]],
         }

@@ -193,7 +193,7 @@ impl Search<'_> {
             ahead: self.rng.random_range(0..4),
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
-        let loading = if self.rng.random() { Loading::Cyclic } else { Loading::Around };
+        let loading = if self.rng.random() { Loading::Cyclic } else { Loading::CyclicLongestFree };
         let mut design = builder.fitting((room * share) as u64, target, on_load, loading);
         let more = self.rng.random_range(0.97..1.03);
         builder.pin(&mut design, (room * share * more) as u64, Pins::Late);
@@ -210,8 +210,8 @@ impl Search<'_> {
         match self.rng.random_range(0..20) {
             0 => {
                 design.loading = match held.loading {
-                    Loading::Around => Loading::Cyclic,
-                    _ => Loading::Around,
+                    Loading::CyclicLongestFree => Loading::Cyclic,
+                    _ => Loading::CyclicLongestFree,
                 }
             }
             1..8 => self.cut(&mut design),

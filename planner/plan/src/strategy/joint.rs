@@ -92,5 +92,5 @@ pub fn refusal(request: &Request<'_>) -> PlanError {
     };
     let (builder, Fit { bytes, design }) =
         ways.map(least).min_by_key(|(_, fit)| fit.bytes).expect("not to slide is a way");
-    refuse(request, bytes, SLICE, &|budget| builder.place_surely(&design, budget))
+    refuse(request, bytes, SLICE, &|budget| builder.place_lowest(&design, budget))
 }

@@ -14,7 +14,7 @@ use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::OpKind;
 use eyelet_model::network::Network;
 use eyelet_plan::profile::fitting::{
-    Beside, Work, beside, beside_ns, shorter_ns, terms, transforming,
+    Extra, Work, extra, extra_ns, shorter_ns, terms, transforming,
 };
 use eyelet_plan::profile::{Class, Compute, Extremes};
 use std::ops::Range;
@@ -62,8 +62,8 @@ impl Sample<'_> {
         f64::from(layer.panels) * f64::from(layer.panel_bytes)
     }
 
-    fn beside(&self, compute: &Compute, least: bool) -> Beside {
-        beside(self.network, &self.network.layers[0], compute.cache_bytes, least)
+    fn extra(&self, compute: &Compute, least: bool) -> Extra {
+        extra(self.network, &self.network.layers[0], compute.cache_bytes, least)
     }
 }
 
@@ -124,8 +124,8 @@ impl Measured {
             winograd_exposed: None,
             scaling: scaling([conv_1x1.sped, conv_kxk.sped], team),
             step_overhead_ns: 0,
-            gauge_gflops: probed(0),
-            gauge_all_gflops: probed(1),
+            speed_probe_gflops: probed(0),
+            speed_probe_all_gflops: probed(1),
         }
     }
 
@@ -281,14 +281,14 @@ fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
     let all = all.iter().map(|sample| (sample, false));
     let samples: Vec<_> = all.chain(least.iter().map(|sample| (sample, true))).collect();
     let point = |(s, least): &(&Sample, bool)| {
-        let beside = s.beside(compute, *least);
-        (beside.map(|term| term / s.ns[0]), 1.0 - s.work.ns(compute) / s.ns[0])
+        let extra = s.extra(compute, *least);
+        (extra.map(|term| term / s.ns[0]), 1.0 - s.work.ns(compute) / s.ns[0])
     };
-    let points: Vec<(Beside, f64)> = samples.iter().map(point).collect();
+    let points: Vec<(Extra, f64)> = samples.iter().map(point).collect();
     let [transformed, spilled, products, read] = terms(&points);
     let sum = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(|(s, _)| of(s)).sum::<f64>();
     // Transforms take some time, however disturbed the measurement.
-    let bytes = sum(&|s| s.beside(compute, false)[0]);
+    let bytes = sum(&|s| s.extra(compute, false)[0]);
     let shortest = if bytes > 0.0 { sum(&|s| s.ns[0]) / 20.0 / bytes } else { 0.0 };
     compute.transform_gbs = 1.0 / f64::max(transformed, shortest);
     compute.transform_spill_ns_per_byte = spilled;
@@ -346,8 +346,8 @@ fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Optio
             if 2.0 * bytes > most {
                 continue;
             }
-            let beside = beside_ns(sample.beside(compute, false), compute);
-            let (computing, memory) = (sample.work.ns(compute) + beside, bytes / gbs);
+            let extra = extra_ns(sample.extra(compute, false), compute);
+            let (computing, memory) = (sample.work.ns(compute) + extra, bytes / gbs);
             beyond += sample.ns[0] - computing.max(memory);
             shorter += shorter_ns(computing, memory);
         }

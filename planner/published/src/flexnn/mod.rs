@@ -103,7 +103,7 @@ fn compare(contest: &mut Contest<'_, '_>, design: &Design) {
         if bound_ns < contest.least_ns {
             let design = Design { loading: parts.loading(), ..design.clone() };
             let placed = place(builder, &design, budget, parts)
-                .or_else(|_| place_surely(builder, &design, parts));
+                .or_else(|_| place_lowest(builder, &design, parts));
             placed.into_iter().for_each(|plan| contest.consider(plan));
         }
     }
@@ -126,13 +126,13 @@ fn plan(request: &Request<'_>, parts: FlexNn) -> Result<PlanResult, PlanError> {
     let Some(frugal) = frugal else {
         let Fit { bytes, design } = least_of(designs(), needs);
         return Err(refuse(request, bytes, SLICE, &|budget| match parts.static_plan {
-            true => builder.place_surely(&design, budget),
+            true => builder.place_lowest(&design, budget),
             false => place(&builder, &design, budget, parts),
         }));
     };
     let plan = match best(&builder, parts) {
         Some((_, built)) => built.plan,
-        None => place_surely(&builder, &frugal, parts).expect("it is sure to fit"),
+        None => place_lowest(&builder, &frugal, parts).expect("it is sure to fit"),
     };
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
@@ -227,9 +227,9 @@ fn place(
 }
 
 /// Places a design that surely fits the budget of the request.
-fn place_surely(builder: &PlanBuilder<'_>, design: &Design, parts: FlexNn) -> Result<Plan, Misfit> {
+fn place_lowest(builder: &PlanBuilder<'_>, design: &Design, parts: FlexNn) -> Result<Plan, Misfit> {
     match parts.static_plan {
-        true => builder.place_surely(design, builder.request.budget),
+        true => builder.place_lowest(design, builder.request.budget),
         // Without loads that run ahead it comes to its end.
         false => place(builder, design, builder.request.budget, parts),
     }

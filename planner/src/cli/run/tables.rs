@@ -31,7 +31,7 @@ fn tables(skeleton: &Skeleton<'_>) -> Vec<Table> {
         let kind = OpKind::from_code(layer.kind);
         let moves = matches!(
             kind,
-            Some(OpKind::Copy | OpKind::Words | OpKind::Where | OpKind::Fold | OpKind::Scatter)
+            Some(OpKind::Copy | OpKind::Integer | OpKind::Where | OpKind::Fold | OpKind::Scatter)
         );
         let Some(made) = buffer(layer.output).filter(|_| moves) else { continue };
         for input in &mut follows {

@@ -102,7 +102,7 @@ pub fn execute(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     let tasks = &wanted.decided.set.tasks;
     let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
     let shown: Vec<Shown> = tasks.iter().map(|_| Shown::default()).collect();
-    live::beside(wanted.output, &names, &shown, wanted.duration_ns, || {
+    live::with_display(wanted.output, &names, &shown, wanted.duration_ns, || {
         wanted.how.first.run(|| opened(wanted, &shown))
     })?
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs `body`, and shows meanwhile what another thread sees of it.
-pub fn beside<T>(
+pub fn with_display<T>(
     output: Output,
     names: &[&str],
     shown: &[Shown],

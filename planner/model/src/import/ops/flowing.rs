@@ -10,7 +10,7 @@ use super::super::onnx::DataType;
 use super::super::types::{self, name};
 use crate::graph::{Constant, Op, ValueId};
 use crate::reference;
-use eyelet::pack::WordOp;
+use eyelet::pack::IntegerOp;
 
 pub(super) type Translated = Result<Vec<Operand>, NodeProblem>;
 
@@ -44,7 +44,7 @@ pub(super) fn of_floats(
     value: ValueId,
 ) -> Result<ValueId, NodeProblem> {
     let shape = cx.shape(value);
-    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(WordOp::Cut), &[value], shape)
+    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(IntegerOp::Cut), &[value], shape)
 }
 
 /// Words as floats, which are equal up to 2²⁴.
@@ -54,7 +54,7 @@ pub(super) fn to_floats(
     value: ValueId,
 ) -> Result<ValueId, NodeProblem> {
     let (kind, shape) = (DataType::Float, cx.shape(value));
-    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(WordOp::Float), &[value], shape)
+    Node { kind, suffix: Some(suffix) }.add(cx, Op::Words(IntegerOp::Float), &[value], shape)
 }
 
 /// An operand as a value of the graph: constants take their 32 bits.
@@ -88,7 +88,7 @@ pub(super) fn bounding(
 pub(super) fn last(
     cx: &mut Context<'_, '_>,
     kind: DataType,
-    op: WordOp,
+    op: IntegerOp,
     inputs: &[ValueId],
 ) -> Translated {
     let mut shape = cx.shape(inputs[0]);
@@ -102,13 +102,13 @@ pub(super) fn last(
         return Ok(vec![folded]);
     }
     let narrow = match kind {
-        DataType::Int8 => Some(WordOp::Int8),
-        DataType::Uint8 => Some(WordOp::Uint8),
-        DataType::Int16 => Some(WordOp::Int16),
-        DataType::Uint16 => Some(WordOp::Uint16),
+        DataType::Int8 => Some(IntegerOp::Int8),
+        DataType::Uint8 => Some(IntegerOp::Uint8),
+        DataType::Int16 => Some(IntegerOp::Int16),
+        DataType::Uint16 => Some(IntegerOp::Uint16),
         _ => None,
     };
-    use WordOp::{Abs, Add, Cut, Div, Mul, Neg, Not, Pow, ShiftLeft, Sub};
+    use IntegerOp::{Abs, Add, Cut, Div, Mul, Neg, Not, Pow, ShiftLeft, Sub};
     let grows = [Add, Sub, Mul, Div, Pow, Neg, Abs, Not, ShiftLeft, Cut].contains(&op);
     let narrow = narrow.filter(|_| grows);
     let suffix = narrow.map(|_| "wide");

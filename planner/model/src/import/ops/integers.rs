@@ -10,7 +10,7 @@ use super::compose::{Steps, int};
 use super::elementwise::common;
 use super::flowing::{Node, Translated, bounding, flowing, last, operands};
 use crate::graph::{Op, ValueId};
-use eyelet::pack::WordOp;
+use eyelet::pack::IntegerOp;
 
 /// Arithmetic and logic of integers.
 pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
@@ -21,7 +21,7 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
             let value = flowing(cx, 0, &operand)?;
             let zero =
                 cx.builder.words(format!("{}/zero", cx.name), operand.kind(), &Array::scalar(0))?;
-            return last(cx, operand.kind(), WordOp::Max, &[value, zero]);
+            return last(cx, operand.kind(), IntegerOp::Max, &[value, zero]);
         }
         "Pow" => {
             let (base, exponent) = (cx.input(0, "base")?, cx.input(1, "exponent")?);
@@ -29,7 +29,7 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
                 return mixed_power(cx, [&base, &exponent]);
             }
             let values = [flowing(cx, 0, &base)?, flowing(cx, 1, &exponent)?];
-            return last(cx, base.kind(), WordOp::Pow, &values);
+            return last(cx, base.kind(), IntegerOp::Pow, &values);
         }
         _ => {}
     }
@@ -46,7 +46,7 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
     match (&values[..], op.operands()) {
         ([_], 1) | ([_, _], 2) => last(cx, kind, op, &values),
         ([one], 2) => Ok(vec![Operand::Whole(kind, *one)]),
-        ([first, rest @ ..], 2) if matches!(op, WordOp::Min | WordOp::Max) => {
+        ([first, rest @ ..], 2) if matches!(op, IntegerOp::Min | IntegerOp::Max) => {
             let mut total = *first;
             for (at, next) in rest.iter().enumerate() {
                 if at + 1 == rest.len() {
@@ -68,33 +68,33 @@ pub(super) fn arithmetic(cx: &mut Context<'_, '_>, operator: &str) -> Translated
 }
 
 /// What an operator computes of integers of a kind, or of truth values.
-fn of_name(cx: &Context<'_, '_>, operator: &str, kind: DataType) -> Result<WordOp, NodeProblem> {
+fn of_name(cx: &Context<'_, '_>, operator: &str, kind: DataType) -> Result<IntegerOp, NodeProblem> {
     let truth = kind == DataType::Bool;
     Ok(match operator {
-        "Add" => WordOp::Add,
-        "Sub" => WordOp::Sub,
-        "Mul" => WordOp::Mul,
-        "Div" => WordOp::Div,
-        "Mod" if cx.attributes().flag("fmod", false)? => WordOp::Fmod,
-        "Mod" => WordOp::Mod,
-        "Min" => WordOp::Min,
-        "Max" => WordOp::Max,
-        "And" if truth => WordOp::And,
-        "Or" if truth => WordOp::Or,
-        "Xor" if truth => WordOp::Xor,
-        "Not" if truth => WordOp::IsZero,
-        "BitwiseAnd" => WordOp::And,
-        "BitwiseOr" => WordOp::Or,
-        "BitwiseXor" => WordOp::Xor,
-        "BitwiseNot" => WordOp::Not,
+        "Add" => IntegerOp::Add,
+        "Sub" => IntegerOp::Sub,
+        "Mul" => IntegerOp::Mul,
+        "Div" => IntegerOp::Div,
+        "Mod" if cx.attributes().flag("fmod", false)? => IntegerOp::Fmod,
+        "Mod" => IntegerOp::Mod,
+        "Min" => IntegerOp::Min,
+        "Max" => IntegerOp::Max,
+        "And" if truth => IntegerOp::And,
+        "Or" if truth => IntegerOp::Or,
+        "Xor" if truth => IntegerOp::Xor,
+        "Not" if truth => IntegerOp::IsZero,
+        "BitwiseAnd" => IntegerOp::And,
+        "BitwiseOr" => IntegerOp::Or,
+        "BitwiseXor" => IntegerOp::Xor,
+        "BitwiseNot" => IntegerOp::Not,
         "BitShift" => match cx.attributes().string("direction")? {
-            Some("LEFT") => WordOp::ShiftLeft,
-            Some("RIGHT") => WordOp::ShiftRight,
+            Some("LEFT") => IntegerOp::ShiftLeft,
+            Some("RIGHT") => IntegerOp::ShiftRight,
             _ => return Err(NodeProblem::attribute("direction", "is neither LEFT nor RIGHT")),
         },
-        "Neg" => WordOp::Neg,
-        "Abs" => WordOp::Abs,
-        "Sign" => WordOp::Sign,
+        "Neg" => IntegerOp::Neg,
+        "Abs" => IntegerOp::Abs,
+        "Sign" => IntegerOp::Sign,
         _ => return Err(NodeProblem::wrong_type("operand", "truth values", kind)),
     })
 }
@@ -122,11 +122,11 @@ fn shift_signed(cx: &mut Context<'_, '_>, kind: DataType, values: &[ValueId]) ->
         let node = Node { kind, suffix: Some(suffix) };
         node.add(cx, Op::Words(op), inputs, shape.to_vec())
     };
-    let below = add("below", WordOp::Less, &[x, zero], &own)?;
-    let sign = add("sign", WordOp::Neg, &[below], &own)?;
-    let bits = add("bits", WordOp::Xor, &[x, sign], &own)?;
-    let shifted = add("shifted", WordOp::ShiftRight, &[bits, by], &shape)?;
-    last(cx, kind, WordOp::Xor, &[shifted, sign])
+    let below = add("below", IntegerOp::Less, &[x, zero], &own)?;
+    let sign = add("sign", IntegerOp::Neg, &[below], &own)?;
+    let bits = add("bits", IntegerOp::Xor, &[x, sign], &own)?;
+    let shifted = add("shifted", IntegerOp::ShiftRight, &[bits, by], &shape)?;
+    last(cx, kind, IntegerOp::Xor, &[shifted, sign])
 }
 
 /// Bounds of integers, of which one may be absent.
@@ -134,7 +134,7 @@ fn clip(cx: &mut Context<'_, '_>) -> Translated {
     let operand = cx.input(0, "input")?;
     let (kind, mut value) = (operand.kind(), flowing(cx, 0, &operand)?);
     let mut made = vec![operand];
-    let bounds = [(1, WordOp::Max), (2, WordOp::Min)];
+    let bounds = [(1, IntegerOp::Max), (2, IntegerOp::Min)];
     let both = cx.optional(1)?.is_some() && cx.optional(2)?.is_some();
     for (index, op) in bounds {
         let Some(bound) = cx.optional(index)? else { continue };
@@ -156,17 +156,17 @@ pub(super) fn compare(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
         return Err(NodeProblem::shape(format!("it has {} inputs, expected 2", values.len())));
     };
     let (op, pair) = match operator {
-        "Equal" => (WordOp::Equal, [a, b]),
-        "Less" => (WordOp::Less, [a, b]),
-        "LessOrEqual" => (WordOp::LessOrEqual, [a, b]),
-        "Greater" => (WordOp::Less, [b, a]),
-        _ => (WordOp::LessOrEqual, [b, a]),
+        "Equal" => (IntegerOp::Equal, [a, b]),
+        "Less" => (IntegerOp::Less, [a, b]),
+        "LessOrEqual" => (IntegerOp::LessOrEqual, [a, b]),
+        "Greater" => (IntegerOp::Less, [b, a]),
+        _ => (IntegerOp::LessOrEqual, [b, a]),
     };
     let op = match (is_float(kind), op) {
         (false, op) => op,
-        (true, WordOp::Equal) => WordOp::EqualFloats,
-        (true, WordOp::Less) => WordOp::LessFloats,
-        (true, _) => WordOp::LessOrEqualFloats,
+        (true, IntegerOp::Equal) => IntegerOp::EqualFloats,
+        (true, IntegerOp::Less) => IntegerOp::LessFloats,
+        (true, _) => IntegerOp::LessOrEqualFloats,
     };
     last(cx, DataType::Bool, op, &pair)
 }
@@ -176,10 +176,10 @@ pub(super) fn is(cx: &mut Context<'_, '_>, operator: &str) -> Translated {
     let value = cx.float(0, "x")?;
     let side = |name| cx.attributes().flag(name, true);
     let op = match (operator, side("detect_negative")?, side("detect_positive")?) {
-        ("IsNaN", ..) => WordOp::IsNan,
-        (_, true, true) => WordOp::IsInfinite,
-        (_, true, false) => WordOp::IsNegativeInfinity,
-        (_, false, true) => WordOp::IsPositiveInfinity,
+        ("IsNaN", ..) => IntegerOp::IsNan,
+        (_, true, true) => IntegerOp::IsInfinite,
+        (_, true, false) => IntegerOp::IsNegativeInfinity,
+        (_, false, true) => IntegerOp::IsPositiveInfinity,
         (_, false, false) => {
             return Err(NodeProblem::attribute("detect_negative", "is 0, as is the other one"));
         }

@@ -2,7 +2,7 @@
 
 use super::super::array::{elements, strides};
 use crate::graph::{Constant, Graph, Node, Op, ValueId};
-use eyelet::pack::WordOp;
+use eyelet::pack::IntegerOp;
 
 /// Elements that are followed back from one.
 const MOST: usize = 64;
@@ -56,8 +56,8 @@ fn by_node(
     let input = |index: usize| node.inputs.get(index).copied().flatten();
     match &node.op {
         Op::Reshape => Some(resolved(graph, (input(0)?, at), left)),
-        Op::Words(op @ (WordOp::Add | WordOp::Sub)) => {
-            sum(graph, [input(0)?, input(1)?], (shape, at), *op == WordOp::Sub, left)
+        Op::Words(op @ (IntegerOp::Add | IntegerOp::Sub)) => {
+            sum(graph, [input(0)?, input(1)?], (shape, at), *op == IntegerOp::Sub, left)
         }
         Op::Add | Op::Sub => {
             sum(graph, [input(0)?, input(1)?], (shape, at), node.op == Op::Sub, left)

@@ -15,7 +15,7 @@ use super::flowing::{Node, Translated, flowing, folded, last};
 use super::integers::{arithmetic, compare, is};
 use super::{Reduction, Translate, quantised, reduced};
 use crate::graph::Op;
-use eyelet::pack::{FoldOp, WordOp};
+use eyelet::pack::{FoldOp, IntegerOp};
 
 /// Translates a node that reads words, or makes words of floats; `None` if that is another's.
 pub(super) fn translate(
@@ -151,21 +151,21 @@ fn cast(cx: &mut Context<'_, '_>) -> Result<Option<Vec<Operand>>, NodeProblem> {
     };
     let unary = |cx: &mut Context<'_, '_>, op| last(cx, to, op, &[value]);
     Ok(Some(match (is_float(from), to) {
-        (true, DataType::Bool) => unary(cx, WordOp::IsNotZeroFloat)?,
-        (true, _) => unary(cx, WordOp::Cut)?,
+        (true, DataType::Bool) => unary(cx, IntegerOp::IsNotZeroFloat)?,
+        (true, _) => unary(cx, IntegerOp::Cut)?,
         (false, to) if is_float(to) => {
             let shape = cx.shape(value);
             let made = Node { kind: to, suffix: None };
-            let made = made.add(cx, Op::Words(WordOp::Float), &[value], shape)?;
+            let made = made.add(cx, Op::Words(IntegerOp::Float), &[value], shape)?;
             vec![Operand::Float(to, made)]
         }
-        (false, DataType::Bool) => unary(cx, WordOp::IsNotZero)?,
+        (false, DataType::Bool) => unary(cx, IntegerOp::IsNotZero)?,
         (false, to) => {
             let op = match to {
-                DataType::Int8 => Some(WordOp::Int8),
-                DataType::Uint8 => Some(WordOp::Uint8),
-                DataType::Int16 => Some(WordOp::Int16),
-                DataType::Uint16 => Some(WordOp::Uint16),
+                DataType::Int8 => Some(IntegerOp::Int8),
+                DataType::Uint8 => Some(IntegerOp::Uint8),
+                DataType::Int16 => Some(IntegerOp::Int16),
+                DataType::Uint16 => Some(IntegerOp::Uint16),
                 _ => None,
             };
             match op {

@@ -144,7 +144,7 @@ impl Machine<'_> {
                 OpKind::Unary
                 | OpKind::Binary
                 | OpKind::Where
-                | OpKind::Words
+                | OpKind::Integer
                 | OpKind::Softmax
                 | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
@@ -192,9 +192,9 @@ impl Machine<'_> {
             OpKind::Lookup => self.lookup(&layer, &x.unwrap(), &output, &packed),
             OpKind::Where => self.choose(&params(&layer), inputs, &output, &packed),
             OpKind::Take => self.take(&layer, inputs, &output, &packed),
-            OpKind::Words => self.words(index, inputs, &output, &packed),
+            OpKind::Integer => self.words(index, inputs, &output, &packed),
             OpKind::Fold => self.fold(&params(&layer), &x.unwrap(), &output),
-            OpKind::Order | OpKind::Suppress | OpKind::Scatter => {
+            OpKind::TopK | OpKind::Suppress | OpKind::Scatter => {
                 self.places(&layer, inputs, &output)
             }
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
@@ -349,10 +349,12 @@ impl Machine<'_> {
         output: &Tensor,
         packed: &[f64],
     ) -> Vec<f64> {
-        let p: WordsParams = params(&self.network.layers[index]);
-        let op = WordOp::from_code(p.op).unwrap();
-        let floats =
-            matches!(op, WordOp::EqualFloats | WordOp::LessFloats | WordOp::LessOrEqualFloats);
+        let p: IntegerParams = params(&self.network.layers[index]);
+        let op = IntegerOp::from_code(p.op).unwrap();
+        let floats = matches!(
+            op,
+            IntegerOp::EqualFloats | IntegerOp::LessFloats | IntegerOp::LessOrEqualFloats
+        );
         let operand = |which: usize, i: [usize; 4]| match &inputs[which] {
             Some(tensor) => self.read(tensor, i),
             None if op.operands() == 1 => 0.0,
@@ -402,8 +404,8 @@ impl Machine<'_> {
         });
         let shape = |extents: &[u32]| extents.iter().map(|&x| x as usize).collect::<Vec<usize>>();
         let (op, shapes, out) = match OpKind::from_code(layer.kind).unwrap() {
-            OpKind::Order => {
-                let p: OrderParams = params(layer);
+            OpKind::TopK => {
+                let p: TopKParams = params(layer);
                 let (largest, integers) = (p.largest == 1, p.integers == 1);
                 let from = shape(&[p.outer, p.reduce, p.inner]);
                 let made = shape(&[p.outer, p.count, p.inner]);

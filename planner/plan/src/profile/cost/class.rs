@@ -61,12 +61,12 @@ impl Class {
                 | OpKind::Gather
                 | OpKind::Lookup
                 | OpKind::Where
-                | OpKind::Words
+                | OpKind::Integer
                 | OpKind::Fold
                 | OpKind::Scatter
                 | OpKind::Take,
             ) => Class::Elementwise,
-            Some(OpKind::Order | OpKind::Suppress) => Class::Comparison,
+            Some(OpKind::TopK | OpKind::Suppress) => Class::Comparison,
             Some(OpKind::Resample | OpKind::GridSample) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Clamp, HardSigmoid, HardSwish, LeakyRelu, Log, None};
@@ -126,11 +126,11 @@ impl Class {
 mod tests {
     use super::super::example::{conv, grouped, network, profile, step_ns, whole};
     use super::*;
-    use eyelet::pack::{OrderParams, SuppressParams, params_words};
+    use eyelet::pack::{SuppressParams, TopKParams, params_words};
 
     fn order(all: u32) -> [u32; 24] {
         let params =
-            OrderParams { outer: 1, reduce: all, inner: 1, count: all, ..Default::default() };
+            TopKParams { outer: 1, reduce: all, inner: 1, count: all, ..Default::default() };
         params_words(&params)
     }
 
@@ -141,9 +141,9 @@ mod tests {
         profile.compute.scaling = 1.0;
         let of = |outer: u32, count: u32, threads: u32| {
             let reduce = 10_000;
-            let params = OrderParams { outer, reduce, inner: 1, count, ..Default::default() };
+            let params = TopKParams { outer, reduce, inner: 1, count, ..Default::default() };
             let (from, to) = ([1, outer * reduce], [1, outer * count]);
-            let network = network(OpKind::Order, params_words(&params), from, to);
+            let network = network(OpKind::TopK, params_words(&params), from, to);
             step_ns(&profile, &network, &whole(&network), threads) as f64
         };
         let (few, all) = (of(1, 10, 1), of(1, 10_000, 1));
@@ -205,7 +205,7 @@ mod tests {
             ),
             // Four numbers in order: each is scanned, and goes down a heap of two levels.
             (
-                network(OpKind::Order, order(4), [1, 4], [1, 4]),
+                network(OpKind::TopK, order(4), [1, 4], [1, 4]),
                 Class::Comparison,
                 (4.0 / 2.0 + 4.0 * 4.0) * COMPARED_BYTES / compute.function_gbs,
             ),

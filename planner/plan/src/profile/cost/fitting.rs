@@ -12,10 +12,10 @@ use eyelet_model::network::Network;
 
 /// What Winograd convolutions take beside the operations of their products, as [`Compute`] has it: bytes that are transformed,
 /// those that are not near, products, and bytes of weights that these read.
-pub type Beside = [f64; 4];
+pub type Extra = [f64; 4];
 
 /// That of a layer as a whole on one thread, with all the scratch that it can use, or with the least.
-pub fn beside(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) -> Beside {
+pub fn extra(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) -> Extra {
     let (work, transforms) = (Work::of(network, layer), Transforms::of(network, layer));
     let blocks = match least {
         true => transforms.tiles.div_ceil(winograd::FEW_TILES as u64) as f64,
@@ -32,8 +32,8 @@ pub fn beside(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) -
 }
 
 /// How long that takes.
-pub fn beside_ns(beside: Beside, compute: &Compute) -> f64 {
-    let [transformed, spilled, products, read] = beside;
+pub fn extra_ns(extra: Extra, compute: &Compute) -> f64 {
+    let [transformed, spilled, products, read] = extra;
     transformed / compute.transform_gbs
         + spilled * compute.transform_spill_ns_per_byte
         + products * compute.product_ns

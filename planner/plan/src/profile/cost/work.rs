@@ -4,8 +4,8 @@ use super::class::Class;
 use super::winograd::Transforms;
 use crate::profile::Compute;
 use eyelet::pack::{
-    ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, OrderParams, PoolParams,
-    RecurrentParams, SuppressParams, params,
+    ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, RecurrentParams,
+    SuppressParams, TopKParams, params,
 };
 use eyelet_model::network::Network;
 
@@ -43,8 +43,8 @@ pub struct Work {
 /// best remain, whatever their scores.
 fn comparisons(layer: &Layer) -> (f64, f64) {
     let deep = |count: f64| 2.0 * count.max(2.0).log2();
-    if layer.kind == OpKind::Order as u32 {
-        let p: OrderParams = params(layer);
+    if layer.kind == OpKind::TopK as u32 {
+        let p: TopKParams = params(layer);
         let (all, count) = (f64::from(p.reduce), f64::from(p.count));
         // Each is compared with the last of those that were found, and takes its place the less often the more there
         // are. Those that are found go down the heap once more, into their order.

@@ -81,7 +81,7 @@ pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
         let end = ends.last().unwrap_or(layer);
         if end > layer {
             let lines = u32::from(lines).max(1);
-            groups.push(Group { layers: layer..end, lines, anew: false });
+            groups.push(Group { layers: layer..end, lines, reloads_weights: false });
         }
         layer = end.max(layer + 1);
     }
@@ -127,7 +127,7 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
         // Of long runs sometimes only a part.
         let start = run.start + usize::from(skip) % run.len().div_ceil(2);
         let (layers, lines) = (start..run.end, u32::from(lines).max(1));
-        groups.push(Group { layers, lines, anew: skip >= 128 });
+        groups.push(Group { layers, lines, reloads_weights: skip >= 128 });
     }
     groups.sort_by_key(|group| group.layers.start);
     let (plan, weights_bytes) = plan(network, &groups);

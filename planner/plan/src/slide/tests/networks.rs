@@ -15,7 +15,7 @@ use proptest::prelude::*;
 fn rings(net: &Net, lines: u32) -> Vec<u32> {
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let layers = runs(&network).swap_remove(0);
-    let (plan, bytes) = plan(&mut network, &[Group { layers, lines, anew: false }]);
+    let (plan, bytes) = plan(&mut network, &[Group { layers, lines, reloads_weights: false }]);
     eyelet_check::check(&network, &plan, bytes).unwrap();
     plan.places.iter().map(|place| place.lines).filter(|lines| *lines > 0).collect()
 }
@@ -111,8 +111,8 @@ fn no_group_costs_less_than_is_known_before_it_is_scheduled() {
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
         let mut search = Search::new(&network, &costs, 1);
         for (start, end) in run.clone().flat_map(|end| (run.start..end).map(move |at| (at, end))) {
-            for anew in [false, true] {
-                for [least, extra] in search.least_and_all(&(start..end), anew) {
+            for reloads_weights in [false, true] {
+                for [least, extra] in search.least_and_all(&(start..end), reloads_weights) {
                     assert!(least <= extra, "{start}..{end}, tile {tile}: {least} and {extra}");
                 }
             }
@@ -129,16 +129,20 @@ fn a_layer_by_itself_writes_over_what_it_has_read() {
     let record = &network.layers[layer];
     let ids = [record.inputs[0], record.output];
     let [input, output] = ids.map(|id| network.tensors[id as usize].buffer as usize);
-    for (lines, anew) in [(1, false), (4, false), (1, true), (4, true)] {
+    for (lines, reloads_weights) in [(1, false), (4, false), (1, true), (4, true)] {
         let (mut plan, bytes) =
-            plan(&mut network, &[Group { layers: layer..layer + 1, lines, anew }]);
+            plan(&mut network, &[Group { layers: layer..layer + 1, lines, reloads_weights }]);
         // Lines of 64 pixels with as many channels: those of a step, and one that the next step sees.
         let line = 64 * 64 * 4;
         let apart = u64::from(lines + 1) * line;
         let rings = vec![0; network.buffers.len()];
         let lives = line_lives(&network, &plan.steps, &rings, |_, _| false);
         let [read, made] = [input, output].map(|buffer| lives[buffer].as_ref().unwrap());
-        assert_eq!(made.forbidden(read).unwrap().1, apart as i64, "{lines} lines, anew: {anew}");
+        assert_eq!(
+            made.forbidden(read).unwrap().1,
+            apart as i64,
+            "{lines} lines, reloads_weights: {reloads_weights}"
+        );
         plan.places[output].address = plan.places[input].address.min(plan.places[output].address);
         plan.places[input].address = plan.places[output].address + apart;
         eyelet_check::check(&network, &plan, bytes).unwrap();
@@ -155,7 +159,7 @@ fn rings_hold_what_is_made_in_a_row() {
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let layers = runs(&network).swap_remove(0);
     for lines in [1, 2, 4, 8] {
-        let group = Group { layers: layers.clone(), lines, anew: true };
+        let group = Group { layers: layers.clone(), lines, reloads_weights: true };
         let (plan, bytes) = plan(&mut network, &[group]);
         eyelet_check::check(&network, &plan, bytes).unwrap();
     }
@@ -229,7 +233,7 @@ fn outputs_lie_over_dead_lines() {
         exact: true,
         holds_all: false,
     };
-    let group = Group { layers: first + 1..first + 4, lines: 2, anew: false };
+    let group = Group { layers: first + 1..first + 4, lines: 2, reloads_weights: false };
     let mut plan = strategy::with_groups(&request, vec![group]);
     let size = |buffer: usize| network.buffers[buffer].bytes;
     let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);

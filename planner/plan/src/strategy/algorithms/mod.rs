@@ -64,7 +64,7 @@ impl Choice {
 
 /// Which algorithms there are to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum AlgorithmSet {
     /// The direct one alone.
     Exact,
     /// Algorithms that weights can be stored for.
@@ -83,15 +83,15 @@ pub fn choices(
     profile: &Profile,
     threads: u32,
     budgets: &[u64],
-    means: Means,
+    set: AlgorithmSet,
 ) -> Vec<Choice> {
     let bound = Bound::new(network, profile, threads);
-    let least = match means {
-        Means::Exact => 0,
+    let least = match set {
+        AlgorithmSet::Exact => 0,
         _ => budgets.iter().copied().min().unwrap_or(0),
     };
-    let choices_with = |network: &Network, chains: &[u32], means| {
-        let offers = offers(network, profile, threads, least, &bound, means);
+    let choices_with = |network: &Network, chains: &[u32], set| {
+        let offers = offers(network, profile, threads, least, &bound, set);
         let choice =
             |(algorithms, bound_ns)| Choice { algorithms, chains: chains.to_vec(), bound_ns };
         both_ends(&offers, &bound, budgets).into_iter().map(choice).collect::<Vec<_>>()
@@ -101,8 +101,8 @@ pub fn choices(
     for layer in 0..ones.len() {
         set_chains(&mut network, layer, 1);
     }
-    if means == Means::Exact {
-        return choices_with(&network, &ones, means);
+    if set == AlgorithmSet::Exact {
+        return choices_with(&network, &ones, set);
     }
     // Chains take scratch, which is memory that weights could use. Only simulation knows that. So
     // the choices are: chains that fit the least budget, chains that raise no layer above the
@@ -121,7 +121,7 @@ pub fn choices(
         for (layer, chains) in chains.iter().enumerate() {
             set_chains(&mut network, layer, *chains);
         }
-        choices.extend(choices_with(&network, &chains, means));
+        choices.extend(choices_with(&network, &chains, set));
     }
     choices.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
     choices

@@ -1,6 +1,6 @@
 //! The algorithms that each layer can be stored for, with their time and bytes.
 
-use super::Means;
+use super::AlgorithmSet;
 use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::profile::{Costs, Outside, Profile};
 use crate::slide::slides;
@@ -68,12 +68,12 @@ pub(super) fn offers(
     threads: u32,
     least: u64,
     bound: &Bound,
-    means: Means,
+    set: AlgorithmSet,
 ) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
     let direct = |algorithm: &Algorithm| *algorithm == Algorithm::Direct;
-    for algorithm in Algorithm::all().filter(|a| means != Means::Transformed || direct(a)) {
+    for algorithm in Algorithm::all().filter(|a| set != AlgorithmSet::Transformed || direct(a)) {
         for layer in 0..network.layers.len() {
             if algorithm.serves(network, layer) {
                 algorithm.set(&mut changed, layer);
@@ -81,7 +81,7 @@ pub(super) fn offers(
         }
         let costs = Costs::new(&changed, profile, threads);
         // Weights that are stored for the direct algorithm can still be transformed by steps.
-        if matches!(means, Means::Transformed | Means::All) {
+        if matches!(set, AlgorithmSet::Transformed | AlgorithmSet::All) {
             on_load::choose(&mut changed, &costs, threads, least, bound);
         }
         for (layer, offers) in offers.iter_mut().enumerate() {

@@ -3,7 +3,7 @@
 use super::ends::{Played, both_ends};
 use super::mixture::least_of;
 use super::offers::Offer;
-use super::{Means, choices};
+use super::{AlgorithmSet, choices};
 use crate::bound::Bound;
 use eyelet::kernels::Isa;
 use eyelet::pack::{ConvParams, Layer, OpKind, params};
@@ -87,8 +87,8 @@ fn chains_fit_the_least_budget() {
     let conv = |layer: &&Layer| layer.kind == OpKind::Conv as u32;
     let chains = |layer: &Layer| params::<ConvParams>(layer).chains;
     let profile = crate::board::Board::load("gpu-host").unwrap().profile;
-    let most = |budget, means| {
-        let choices = choices(&network, &profile, 1, &[budget], means);
+    let most = |budget, set| {
+        let choices = choices(&network, &profile, 1, &[budget], set);
         let chained = choices.iter().map(|choice| {
             let mut chosen = network.clone();
             choice.apply(&mut chosen);
@@ -96,9 +96,9 @@ fn chains_fit_the_least_budget() {
         });
         (chained.clone().min(), chained.max())
     };
-    let (least, large) = most(64 << 20, Means::All);
+    let (least, large) = most(64 << 20, AlgorithmSet::All);
     assert!(least == Some(1) && large > Some(1), "{least:?}, {large:?}");
-    assert!(most(600 << 10, Means::All).1 < large);
-    assert_eq!(most(4096, Means::All), (Some(1), Some(1)));
-    assert_eq!(most(64 << 20, Means::Exact), (Some(1), Some(1)));
+    assert!(most(600 << 10, AlgorithmSet::All).1 < large);
+    assert_eq!(most(4096, AlgorithmSet::All), (Some(1), Some(1)));
+    assert_eq!(most(64 << 20, AlgorithmSet::Exact), (Some(1), Some(1)));
 }

@@ -36,7 +36,7 @@ pub enum Loading {
     /// As far as memory permits, into the next inference, too.
     Cyclic,
     /// The same, with places chosen by how long they have been free since the inference before.
-    Around,
+    CyclicLongestFree,
     /// As far as memory permits, within one inference.
     Inference,
     /// Not at all: each waits for the step that needs it to be next.
@@ -53,7 +53,7 @@ pub struct SlicedNetwork<'a> {
     /// Bytes of the tables of its plan.
     tables: u64,
     /// Segments of skylines that placing has looked at.
-    looked: Cell<usize>,
+    candidates: Cell<usize>,
 }
 
 impl<'a> SlicedNetwork<'a> {
@@ -79,12 +79,12 @@ impl<'a> SlicedNetwork<'a> {
             scratch.push(like.map_or_else(|| scratch_of(step), |like| scratch[like]));
         }
         let tables = activations.tables_for(request, &slices, |step| scratch[step]);
-        Self { activations, slices, lives, scratch, tables, looked: Cell::new(0) }
+        Self { activations, slices, lives, scratch, tables, candidates: Cell::new(0) }
     }
 
     /// What placing it has taken, in segments of memory that were looked at for places.
-    pub fn looked(&self) -> usize {
-        self.looked.get()
+    pub fn candidates(&self) -> usize {
+        self.candidates.get()
     }
 
     /// The steps with activations and scratch, and no weights: nothing else is below its end.
@@ -162,7 +162,7 @@ impl<'a> SlicedNetwork<'a> {
 
     /// The same with everything at the lowest place, which succeeds from
     /// [`least_bytes`](Self::least_bytes) on: loads run ahead as far as that permits.
-    pub fn place_surely(
+    pub fn place_lowest(
         &self,
         request: &Request<'_>,
         budget: u64,
@@ -204,7 +204,7 @@ impl<'a> SlicedNetwork<'a> {
 
         let sky = Skyline::new(base..end);
         let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
-        if loading == Loading::Around && ahead {
+        if loading == Loading::CyclicLongestFree && ahead {
             // Now it is known how long each byte has been free, the inference before included.
             let sky = sky.later(plan.period());
             (_, uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
@@ -221,7 +221,7 @@ impl<'a> SlicedNetwork<'a> {
             }
         }
         match loading {
-            Loading::Cyclic | Loading::Around => {
+            Loading::Cyclic | Loading::CyclicLongestFree => {
                 set_releases(&self.activations.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 self.keep_undisturbed(&mut plan, &uses);
             }
@@ -299,7 +299,7 @@ impl<'a> SlicedNetwork<'a> {
             step.scratch = fast.unwrap_or(if scratch > 0 { placed.scratch } else { 0 });
         }
         plan.fast_bytes = fast_bytes(&self.activations.sizes, plan);
-        self.looked.set(self.looked.get() + sky.looked());
+        self.candidates.set(self.candidates.get() + sky.candidates());
         Ok((sky, uses))
     }
 

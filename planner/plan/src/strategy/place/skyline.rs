@@ -16,7 +16,7 @@ pub struct Skyline {
     /// The segments as they were once.
     saved: Vec<(u64, i64)>,
     /// How many segments were looked at to find places.
-    looked: Cell<usize>,
+    candidates: Cell<usize>,
 }
 
 /// A place in a [`Skyline`].
@@ -32,20 +32,20 @@ impl Skyline {
     pub fn new(range: Range<u64>) -> Self {
         let end = range.end.max(range.start);
         let segments = vec![(range.start, -1)];
-        Self { segments, end, saved: Vec::new(), looked: Cell::new(0) }
+        Self { segments, end, saved: Vec::new(), candidates: Cell::new(0) }
     }
 
     /// The same memory an inference later, of which nothing has been looked at.
     pub fn later(mut self, period: i64) -> Self {
         self.segments.iter_mut().for_each(|segment| segment.1 -= period);
-        self.looked.set(0);
+        self.candidates.set(0);
         self
     }
 
     /// How many segments were looked at to find places, which is most of what that takes where
     /// there are many.
-    pub fn looked(&self) -> usize {
-        self.looked.get()
+    pub fn candidates(&self) -> usize {
+        self.candidates.get()
     }
 
     /// Keeps it as it is, to be had again: only the last time counts.
@@ -115,7 +115,7 @@ impl Skyline {
 
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
-        self.looked.set(self.looked.get() + self.segments.len());
+        self.candidates.set(self.candidates.get() + self.segments.len());
         let best: Cell<Option<Place>> = Cell::new(None);
         let consider = |address: u64, last_use: i64| {
             if best.get().is_none_or(|best| choice.prefers(last_use, best.last_use)) {

@@ -53,7 +53,7 @@ const LEAST: u64 = 16 << 10;
 const TURNS: usize = 12;
 
 /// A plan of a pack, before it is laid out.
-pub(super) struct Guest<'a> {
+pub(super) struct PlanToLayOut<'a> {
     pub(super) plan: &'a Plan,
     pub(super) predicted_ns: Predicted,
     /// What it was made of, if that is known.
@@ -65,7 +65,7 @@ type LaidOut = Option<(Plan, Predicted)>;
 
 /// A plan that takes part.
 struct Member<'a> {
-    guest: &'a Guest<'a>,
+    guest: &'a PlanToLayOut<'a>,
     index: usize,
     plan: Plan,
     /// Panels of each layer that it shall keep.
@@ -100,7 +100,7 @@ impl Member<'_> {
 /// stays as it is.
 pub(super) fn lay_out(
     network: &Network,
-    guests: &[Guest<'_>],
+    guests: &[PlanToLayOut<'_>],
     predict: &dyn Fn(&Plan) -> Predicted,
 ) -> Vec<LaidOut> {
     let members = guests.iter().enumerate().map(|(index, guest)| Member {

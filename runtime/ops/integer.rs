@@ -1,6 +1,6 @@
-//! Integers, truth values and conversions, word by word: [`OpKind::Words`].
+//! Integers, truth values and conversions, word by word: [`OpKind::Integer`].
 //!
-//! [`OpKind::Words`]: crate::pack::OpKind::Words
+//! [`OpKind::Integer`]: crate::pack::OpKind::Words
 
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::work::elements;
@@ -10,36 +10,36 @@ use super::{
 };
 use crate::kernels::table::Beside;
 use crate::matrix::MatMut;
-use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, WordOp, WordsParams, params};
+use crate::pack::{Element, INPUTS, IntegerOp, IntegerParams, Isa, Layer, OpKind, Tensor, params};
 
 /// Integers, truth values and conversions.
 pub(super) const ROW: Operator = Operator {
     in_place: [true; INPUTS],
     reads: [Reads::Rows; INPUTS],
     elements: |layer| {
-        let (read, made) = of_operation(params::<WordsParams>(layer).op);
+        let (read, made) = of_operation(params::<IntegerParams>(layer).op);
         Elements::of([Some(read); INPUTS], Some(made))
     },
     macs: |_, _, output| elements(output),
-    ..Operator::new(OpKind::Words, 2, validate, run)
+    ..Operator::new(OpKind::Integer, 2, validate, run)
 };
 
 /// What an operation on words reads and makes.
 fn of_operation(code: u32) -> (Element, Element) {
     use Element::{Float, Word};
-    match WordOp::from_code(code) {
+    match IntegerOp::from_code(code) {
         Some(
-            WordOp::EqualFloats
-            | WordOp::LessFloats
-            | WordOp::LessOrEqualFloats
-            | WordOp::Cut
-            | WordOp::IsNotZeroFloat
-            | WordOp::IsNan
-            | WordOp::IsInfinite
-            | WordOp::IsPositiveInfinity
-            | WordOp::IsNegativeInfinity,
+            IntegerOp::EqualFloats
+            | IntegerOp::LessFloats
+            | IntegerOp::LessOrEqualFloats
+            | IntegerOp::Cut
+            | IntegerOp::IsNotZeroFloat
+            | IntegerOp::IsNan
+            | IntegerOp::IsInfinite
+            | IntegerOp::IsPositiveInfinity
+            | IntegerOp::IsNegativeInfinity,
         ) => (Float, Word),
-        Some(WordOp::Float) => (Word, Float),
+        Some(IntegerOp::Float) => (Word, Float),
         _ => (Word, Word),
     }
 }
@@ -51,9 +51,9 @@ pub fn validate(
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {
-    let params: WordsParams = params(layer);
-    let last = WordOp::ALL.len() as u64 - 1;
-    let op = WordOp::from_code(params.op);
+    let params: IntegerParams = params(layer);
+    let last = IntegerOp::ALL.len() as u64 - 1;
+    let op = IntegerOp::from_code(params.op);
     let op = op.ok_or(LayerError::Field("operation on words", params.op.into(), last))?;
     let most = if op.operands() == 2 { 2 } else { 0 };
     check(params.constants <= most, "constant operand", params.constants.into(), most.into())?;
@@ -63,14 +63,14 @@ pub fn validate(
 }
 
 /// The extents of the operands that are constants.
-fn constants(params: &WordsParams) -> [Option<[u32; 4]>; 2] {
+fn constants(params: &IntegerParams) -> [Option<[u32; 4]>; 2] {
     [1, 2].map(|which| (params.constants == which).then_some(params.extents[which as usize - 1]))
 }
 
 /// Computes the rows of one step.
 pub fn run(call: Call<'_>) {
-    let params: WordsParams = params(call.layer);
-    let Some(op) = WordOp::from_code(params.op) else { return };
+    let params: IntegerParams = params(call.layer);
+    let Some(op) = IntegerOp::from_code(params.op) else { return };
     let [a, b] = constants(&params);
     if op.operands() == 2 {
         let Some(sides) = sides(&call, &[a, b]) else { return };
@@ -82,7 +82,7 @@ pub fn run(call: Call<'_>) {
 }
 
 /// Operations on two integers. Each has a loop of its own.
-fn two(op: WordOp, operands: [Beside<'_>; 2], out: MatMut<'_>) {
+fn two(op: IntegerOp, operands: [Beside<'_>; 2], out: MatMut<'_>) {
     macro_rules! of {
         (|$a:ident, $b:ident| $result:expr) => {
             lanes::map(operands, out, |[a, b]| {
@@ -100,32 +100,32 @@ fn two(op: WordOp, operands: [Beside<'_>; 2], out: MatMut<'_>) {
         };
     }
     match op {
-        WordOp::Add => of!(|a, b| a.wrapping_add(b)),
-        WordOp::Sub => of!(|a, b| a.wrapping_sub(b)),
-        WordOp::Mul => of!(|a, b| a.wrapping_mul(b)),
-        WordOp::Div => of!(|a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
-        WordOp::Mod => of!(|a, b| modulo(a, b)),
-        WordOp::Fmod => of!(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
-        WordOp::Min => of!(|a, b| a.min(b)),
-        WordOp::Max => of!(|a, b| a.max(b)),
-        WordOp::Pow => of!(|a, b| power(a, b)),
-        WordOp::And => of!(|a, b| a & b),
-        WordOp::Or => of!(|a, b| a | b),
-        WordOp::Xor => of!(|a, b| a ^ b),
-        WordOp::ShiftLeft => of!(|a, b| (a as u32).checked_shl(b as u32).unwrap_or(0)),
-        WordOp::ShiftRight => of!(|a, b| (a as u32).checked_shr(b as u32).unwrap_or(0)),
-        WordOp::Equal => of!(|a, b| a == b),
-        WordOp::Less => of!(|a, b| a < b),
-        WordOp::LessOrEqual => of!(|a, b| a <= b),
-        WordOp::EqualFloats => floats!(==),
-        WordOp::LessFloats => floats!(<),
-        WordOp::LessOrEqualFloats => floats!(<=),
+        IntegerOp::Add => of!(|a, b| a.wrapping_add(b)),
+        IntegerOp::Sub => of!(|a, b| a.wrapping_sub(b)),
+        IntegerOp::Mul => of!(|a, b| a.wrapping_mul(b)),
+        IntegerOp::Div => of!(|a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+        IntegerOp::Mod => of!(|a, b| modulo(a, b)),
+        IntegerOp::Fmod => of!(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+        IntegerOp::Min => of!(|a, b| a.min(b)),
+        IntegerOp::Max => of!(|a, b| a.max(b)),
+        IntegerOp::Pow => of!(|a, b| power(a, b)),
+        IntegerOp::And => of!(|a, b| a & b),
+        IntegerOp::Or => of!(|a, b| a | b),
+        IntegerOp::Xor => of!(|a, b| a ^ b),
+        IntegerOp::ShiftLeft => of!(|a, b| (a as u32).checked_shl(b as u32).unwrap_or(0)),
+        IntegerOp::ShiftRight => of!(|a, b| (a as u32).checked_shr(b as u32).unwrap_or(0)),
+        IntegerOp::Equal => of!(|a, b| a == b),
+        IntegerOp::Less => of!(|a, b| a < b),
+        IntegerOp::LessOrEqual => of!(|a, b| a <= b),
+        IntegerOp::EqualFloats => floats!(==),
+        IntegerOp::LessFloats => floats!(<),
+        IntegerOp::LessOrEqualFloats => floats!(<=),
         _ => {}
     }
 }
 
 /// Operations on one word.
-fn one(op: WordOp, operands: [Beside<'_>; 1], out: MatMut<'_>) {
+fn one(op: IntegerOp, operands: [Beside<'_>; 1], out: MatMut<'_>) {
     macro_rules! of {
         (|$a:ident| $result:expr) => {
             lanes::map(operands, out, |[a]| {
@@ -145,23 +145,23 @@ fn one(op: WordOp, operands: [Beside<'_>; 1], out: MatMut<'_>) {
         };
     }
     match op {
-        WordOp::Neg => of!(|a| a.wrapping_neg()),
-        WordOp::Abs => of!(|a| a.wrapping_abs()),
-        WordOp::Sign => of!(|a| a.signum()),
-        WordOp::Not => of!(|a| !a),
-        WordOp::IsZero => of!(|a| a == 0),
-        WordOp::IsNotZero => of!(|a| a != 0),
-        WordOp::Cut => float!(|x| cut(x)),
-        WordOp::Float => lanes::map(operands, out, |[a]| (a as i32 as f32).to_bits()),
-        WordOp::IsNotZeroFloat => float!(|x| x != 0.0),
-        WordOp::IsNan => float!(|x| x.is_nan()),
-        WordOp::IsInfinite => float!(|x| x.is_infinite()),
-        WordOp::IsPositiveInfinity => float!(|x| x == f32::INFINITY),
-        WordOp::IsNegativeInfinity => float!(|x| x == f32::NEG_INFINITY),
-        WordOp::Int8 => of!(|a| a as i8 as i32),
-        WordOp::Uint8 => of!(|a| a as u8 as i32),
-        WordOp::Int16 => of!(|a| a as i16 as i32),
-        WordOp::Uint16 => of!(|a| a as u16 as i32),
+        IntegerOp::Neg => of!(|a| a.wrapping_neg()),
+        IntegerOp::Abs => of!(|a| a.wrapping_abs()),
+        IntegerOp::Sign => of!(|a| a.signum()),
+        IntegerOp::Not => of!(|a| !a),
+        IntegerOp::IsZero => of!(|a| a == 0),
+        IntegerOp::IsNotZero => of!(|a| a != 0),
+        IntegerOp::Cut => float!(|x| cut(x)),
+        IntegerOp::Float => lanes::map(operands, out, |[a]| (a as i32 as f32).to_bits()),
+        IntegerOp::IsNotZeroFloat => float!(|x| x != 0.0),
+        IntegerOp::IsNan => float!(|x| x.is_nan()),
+        IntegerOp::IsInfinite => float!(|x| x.is_infinite()),
+        IntegerOp::IsPositiveInfinity => float!(|x| x == f32::INFINITY),
+        IntegerOp::IsNegativeInfinity => float!(|x| x == f32::NEG_INFINITY),
+        IntegerOp::Int8 => of!(|a| a as i8 as i32),
+        IntegerOp::Uint8 => of!(|a| a as u8 as i32),
+        IntegerOp::Int16 => of!(|a| a as i16 as i32),
+        IntegerOp::Uint16 => of!(|a| a as u16 as i32),
         _ => {}
     }
 }
@@ -214,12 +214,13 @@ mod tests {
     ];
 
     /// Words at which operations behave otherwise, and any.
-    fn word(op: WordOp, random: &mut Random) -> u32 {
+    fn word(op: IntegerOp, random: &mut Random) -> u32 {
         const ODD: [i32; 12] = [0, 1, -1, 2, 7, -8, 31, 32, 127, -32769, i32::MAX, i32::MIN];
         let floats = [0.0, -0.0, 0.5, -2.9, f32::NAN, f32::INFINITY, -3e9, 2_147_483_648.0];
-        let of_floats = op as u32 >= WordOp::EqualFloats as u32 && (op as u32) < WordOp::Neg as u32
-            || [WordOp::Cut, WordOp::IsNotZeroFloat].contains(&op)
-            || (WordOp::IsNan as u32..WordOp::Int8 as u32).contains(&(op as u32));
+        let of_floats = op as u32 >= IntegerOp::EqualFloats as u32
+            && (op as u32) < IntegerOp::Neg as u32
+            || [IntegerOp::Cut, IntegerOp::IsNotZeroFloat].contains(&op)
+            || (IntegerOp::IsNan as u32..IntegerOp::Int8 as u32).contains(&(op as u32));
         match (random.below(3), of_floats) {
             (0, _) => random.next() as u32,
             (1, true) => (random.below(9) as f32 - 4.5).to_bits(),
@@ -230,67 +231,67 @@ mod tests {
     }
 
     /// The definitions, in 64 bits or double precision.
-    fn truth(op: WordOp, a: u32, b: u32) -> u32 {
+    fn truth(op: IntegerOp, a: u32, b: u32) -> u32 {
         let (i, j) = (i64::from(a as i32), i64::from(b as i32));
         let (x, y) = (f64::from(f32::from_bits(a)), f64::from(f32::from_bits(b)));
         let shift = |bits: u64| if i64::from(b) > 31 { 0 } else { bits as i64 };
         (match op {
-            WordOp::Add => i + j,
-            WordOp::Sub => i - j,
-            WordOp::Mul => i * j,
-            WordOp::Div | WordOp::Mod | WordOp::Fmod if j == 0 => 0,
-            WordOp::Div => i / j,
-            WordOp::Mod => i - j * (i as f64 / j as f64).floor() as i64,
-            WordOp::Fmod => i % j,
-            WordOp::Min => i.min(j),
-            WordOp::Max => i.max(j),
-            WordOp::Pow if j >= 0 => (0..32).rev().fold(1i64, |power, bit| {
+            IntegerOp::Add => i + j,
+            IntegerOp::Sub => i - j,
+            IntegerOp::Mul => i * j,
+            IntegerOp::Div | IntegerOp::Mod | IntegerOp::Fmod if j == 0 => 0,
+            IntegerOp::Div => i / j,
+            IntegerOp::Mod => i - j * (i as f64 / j as f64).floor() as i64,
+            IntegerOp::Fmod => i % j,
+            IntegerOp::Min => i.min(j),
+            IntegerOp::Max => i.max(j),
+            IntegerOp::Pow if j >= 0 => (0..32).rev().fold(1i64, |power, bit| {
                 let square = i64::from(power.wrapping_mul(power) as i32);
                 if j >> bit & 1 == 1 { i64::from(square.wrapping_mul(i) as i32) } else { square }
             }),
-            WordOp::Pow if i.abs() != 1 => 0,
-            WordOp::Pow => {
+            IntegerOp::Pow if i.abs() != 1 => 0,
+            IntegerOp::Pow => {
                 if j % 2 == 0 {
                     1
                 } else {
                     i
                 }
             }
-            WordOp::And => i & j,
-            WordOp::Or => i | j,
-            WordOp::Xor => i ^ j,
-            WordOp::ShiftLeft => shift(u64::from(a) << (b & 31)),
-            WordOp::ShiftRight => shift(u64::from(a) >> (b & 31)),
-            WordOp::Equal => (i == j).into(),
-            WordOp::Less => (i < j).into(),
-            WordOp::LessOrEqual => (i <= j).into(),
-            WordOp::EqualFloats => (x == y).into(),
-            WordOp::LessFloats => (x < y).into(),
-            WordOp::LessOrEqualFloats => (x <= y).into(),
-            WordOp::Neg => -i,
-            WordOp::Abs => i.abs(),
-            WordOp::Sign => (i > 0) as i64 - (i < 0) as i64,
-            WordOp::Not => -1 - i,
-            WordOp::IsZero => (i == 0).into(),
-            WordOp::IsNotZero => (i != 0).into(),
-            WordOp::Cut if x.trunc() >= -2f64.powi(31) && x < 2f64.powi(31) => x.trunc() as i64,
-            WordOp::Cut => i64::from(i32::MIN),
-            WordOp::Float => i64::from((i as f32).to_bits()),
-            WordOp::IsNotZeroFloat => (x.is_nan() || x.abs() > 0.0).into(),
-            WordOp::IsNan => (x.is_nan()).into(),
-            WordOp::IsInfinite => (x.abs() == f64::INFINITY).into(),
-            WordOp::IsPositiveInfinity => (x == f64::INFINITY).into(),
-            WordOp::IsNegativeInfinity => (x == f64::NEG_INFINITY).into(),
-            WordOp::Int8 => (i & 255) - if i & 128 != 0 { 256 } else { 0 },
-            WordOp::Uint8 => i & 255,
-            WordOp::Int16 => (i & 0xffff) - if i & 0x8000 != 0 { 0x10000 } else { 0 },
-            WordOp::Uint16 => i & 0xffff,
+            IntegerOp::And => i & j,
+            IntegerOp::Or => i | j,
+            IntegerOp::Xor => i ^ j,
+            IntegerOp::ShiftLeft => shift(u64::from(a) << (b & 31)),
+            IntegerOp::ShiftRight => shift(u64::from(a) >> (b & 31)),
+            IntegerOp::Equal => (i == j).into(),
+            IntegerOp::Less => (i < j).into(),
+            IntegerOp::LessOrEqual => (i <= j).into(),
+            IntegerOp::EqualFloats => (x == y).into(),
+            IntegerOp::LessFloats => (x < y).into(),
+            IntegerOp::LessOrEqualFloats => (x <= y).into(),
+            IntegerOp::Neg => -i,
+            IntegerOp::Abs => i.abs(),
+            IntegerOp::Sign => (i > 0) as i64 - (i < 0) as i64,
+            IntegerOp::Not => -1 - i,
+            IntegerOp::IsZero => (i == 0).into(),
+            IntegerOp::IsNotZero => (i != 0).into(),
+            IntegerOp::Cut if x.trunc() >= -2f64.powi(31) && x < 2f64.powi(31) => x.trunc() as i64,
+            IntegerOp::Cut => i64::from(i32::MIN),
+            IntegerOp::Float => i64::from((i as f32).to_bits()),
+            IntegerOp::IsNotZeroFloat => (x.is_nan() || x.abs() > 0.0).into(),
+            IntegerOp::IsNan => (x.is_nan()).into(),
+            IntegerOp::IsInfinite => (x.abs() == f64::INFINITY).into(),
+            IntegerOp::IsPositiveInfinity => (x == f64::INFINITY).into(),
+            IntegerOp::IsNegativeInfinity => (x == f64::NEG_INFINITY).into(),
+            IntegerOp::Int8 => (i & 255) - if i & 128 != 0 { 256 } else { 0 },
+            IntegerOp::Uint8 => i & 255,
+            IntegerOp::Int16 => (i & 0xffff) - if i & 0x8000 != 0 { 0x10000 } else { 0 },
+            IntegerOp::Uint16 => i & 0xffff,
         }) as u32
     }
 
-    fn case(op: WordOp, dims: [[u32; 4]; 3], constants: u32, random: &mut Random) -> Case {
-        let params = WordsParams { op: op as u32, constants, extents: [dims[0], dims[1]] };
-        let layer = layer(OpKind::Words, Activation::NONE, &params);
+    fn case(op: IntegerOp, dims: [[u32; 4]; 3], constants: u32, random: &mut Random) -> Case {
+        let params = IntegerParams { op: op as u32, constants, extents: [dims[0], dims[1]] };
+        let layer = layer(OpKind::Integer, Activation::NONE, &params);
         let mut case = Case::new(layer, random, &dims[..op.operands()], dims[2]);
         for slot in 0..op.operands() {
             for at in elements(&case.inputs[slot]) {
@@ -310,7 +311,7 @@ mod tests {
     #[test]
     fn operations_are_their_definitions() {
         let mut random = Random::new(1);
-        for op in WordOp::ALL {
+        for op in IntegerOp::ALL {
             for mut dims in SHAPES {
                 let pair = op.operands() == 2;
                 if !pair {
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         let mut random = Random::new(2);
-        let good = case(WordOp::Neg, [SHAPES[0][0], [0; 4], SHAPES[0][0]], 0, &mut random);
+        let good = case(IntegerOp::Neg, [SHAPES[0][0], [0; 4], SHAPES[0][0]], 0, &mut random);
         assert_eq!(good.validate(), Ok(()));
         let refused = |change: fn(&mut Case)| {
             let mut case = good.clone();

@@ -1,9 +1,9 @@
-//! The places of the largest or smallest words of lanes, in order: [`OpKind::Order`].
+//! The places of the largest or smallest words of lanes, in order: [`OpKind::TopK`].
 //!
 //! The places that are found so far are a heap, which lies in the output itself: the one that comes
 //! last is at its root, and goes when a better one is found. In the end the heap is sorted in place.
 //!
-//! [`OpKind::Order`]: crate::pack::OpKind::Order
+//! [`OpKind::TopK`]: crate::pack::OpKind::Order
 
 use super::reduce::check_contiguous;
 use super::work::elements;
@@ -13,20 +13,20 @@ use super::{
 };
 use crate::device::{Split, divide};
 use crate::matrix::MatMut;
-use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, OrderParams, Tensor, params};
+use crate::pack::{Element, INPUTS, Isa, Layer, OpKind, Tensor, TopKParams, params};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Places of words in order.
 pub(super) const ROW: Operator = Operator {
     row_unit: |_, _| None,
     elements: |layer| {
-        let integers = params::<OrderParams>(layer).integers == 1;
+        let integers = params::<TopKParams>(layer).integers == 1;
         let read = if integers { Element::Word } else { Element::Float };
         Elements::of([Some(read); INPUTS], Some(Element::Word))
     },
     // Each place goes down a heap at most.
     macs: |_, inputs, _| elements(&inputs[0]).saturating_mul(32),
-    ..Operator::new(OpKind::Order, 1, validate, run)
+    ..Operator::new(OpKind::TopK, 1, validate, run)
 };
 
 /// Refuses layers that [`run`] cannot compute.
@@ -38,7 +38,7 @@ pub fn validate(
 ) -> Result<(), LayerError> {
     check_one_input(layer)?;
     check_no_activation(layer)?;
-    let OrderParams { outer, reduce, inner, count, largest, integers } = params(layer);
+    let TopKParams { outer, reduce, inner, count, largest, integers } = params(layer);
     check(largest <= 1, "which words are first", largest.into(), 1)?;
     check(integers <= 1, "whether words are integers", integers.into(), 1)?;
     let fits = count > 0 && count <= reduce;
@@ -139,7 +139,7 @@ impl<B: Fn(u32, u32) -> bool> Heap<'_, B> {
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let Some(input) = input.contiguous() else { return };
-    let p: OrderParams = params(call.layer);
+    let p: TopKParams = params(call.layer);
     let [outer, reduce, inner, count] =
         [p.outer, p.reduce, p.inner, p.count].map(|extent| extent as usize);
     let Some(out) = call.out.contiguous_mut() else { return };
@@ -171,9 +171,9 @@ mod tests {
     use crate::pack::Activation;
     use std::prelude::rust_2024::*;
 
-    fn case(random: &mut Random, params: OrderParams) -> Case {
-        let OrderParams { outer, reduce, inner, count, .. } = params;
-        let layer = layer(OpKind::Order, Activation::NONE, &params);
+    fn case(random: &mut Random, params: TopKParams) -> Case {
+        let TopKParams { outer, reduce, inner, count, .. } = params;
+        let layer = layer(OpKind::TopK, Activation::NONE, &params);
         let (input, output) = ([1, outer, reduce, inner], [1, outer, count, inner]);
         let mut case = Case::contiguous(layer, random, &[input], output);
         for value in &mut case.data[0] {
@@ -196,7 +196,7 @@ mod tests {
         {
             for (largest, integers) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                 let [outer, reduce, inner] = sizes;
-                let params = OrderParams { outer, reduce, inner, count, largest, integers };
+                let params = TopKParams { outer, reduce, inner, count, largest, integers };
                 let case = case(&mut random, params);
                 let found = case.run_everywhere();
                 let [reduce, inner, count] = [reduce, inner, count].map(|n| n as usize);
@@ -225,7 +225,7 @@ mod tests {
     fn refuses_what_does_not_fit() {
         let mut random = Random::new(2);
         let params =
-            OrderParams { outer: 2, reduce: 5, inner: 3, count: 4, largest: 1, integers: 0 };
+            TopKParams { outer: 2, reduce: 5, inner: 3, count: 4, largest: 1, integers: 0 };
         let good = case(&mut random, params);
         assert_eq!(good.validate(), Ok(()));
         for (field, value) in [(0, 3), (1, 6), (2, 2), (3, 0), (3, 6), (4, 2), (5, 2)] {
