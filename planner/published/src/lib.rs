@@ -40,7 +40,7 @@ pub fn all() -> &'static [&'static dyn Strategy] {
     &ALL
 }
 
-/// The names of [all](all) strategies.
+/// The names of all strategies.
 pub fn names() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     ALL.iter().map(|strategy| strategy.name())
 }

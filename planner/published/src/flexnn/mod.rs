@@ -9,12 +9,11 @@
 //! of the network on. Inferences are planned one by one: no load starts before its inference.
 //!
 //! The publication leaves open how many slices there are and how many bytes are pinned: the
-//! simulator decides. `joint` adds the cycle, residents where they pay, limits for
-//! each layer, and search.
+//! simulator decides. `joint` adds the cycle, residents where they pay, limits for each layer, and
+//! search.
 //!
 //! In the ablation without preloading, a load waits until the step that needs it is next. Without a
-//! static plan, memory is given out and taken back as the inference goes
-//! ([`dynamic`]).
+//! static plan, memory is given out and taken back as the inference goes (`dynamic`).
 
 mod dynamic;
 

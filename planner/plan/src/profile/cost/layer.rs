@@ -18,7 +18,7 @@ pub(super) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
     longer + exposed * shorter_ns(compute, memory)
 }
 
-/// What [`together_ns`] would add if nothing were fetched ahead.
+/// The time that the shorter one of computing and reading adds to the longer one if nothing is fetched ahead.
 pub fn shorter_ns(compute: f64, memory: f64) -> f64 {
     compute.min(memory).powi(2) / compute.max(memory).max(1.0)
 }
