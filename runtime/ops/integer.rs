@@ -1,6 +1,6 @@
 //! Integers, truth values and conversions, word by word: [`OpKind::Integer`].
 //!
-//! [`OpKind::Integer`]: crate::pack::OpKind::Words
+//! [`OpKind::Integer`]: crate::pack::OpKind::Integer
 
 use super::broadcast::{by_rectangles, check_operands, sides};
 use super::work::elements;

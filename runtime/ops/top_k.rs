@@ -3,7 +3,7 @@
 //! The places that are found so far are a heap, which lies in the output itself: the one that comes
 //! last is at its root, and goes when a better one is found. In the end the heap is sorted in place.
 //!
-//! [`OpKind::TopK`]: crate::pack::OpKind::Order
+//! [`OpKind::TopK`]: crate::pack::OpKind::TopK
 
 use super::reduce::check_contiguous;
 use super::work::elements;
