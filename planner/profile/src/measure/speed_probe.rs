@@ -26,7 +26,7 @@ const COUNTED: usize = 16;
 /// How long the present speed is taken.
 const PRESENT: Duration = Duration::from_millis(50);
 
-/// Operations a nanosecond on so many threads, now, whatever else the processor does. Takes [`PRESENT`], and threads of
+/// Operations a nanosecond on so many threads, now, whatever else the processor does. Takes 50 ms, and threads of
 /// its own. `None` where the kernels are not for this machine, or threads or memory lack.
 pub fn present_gflops(isa: Isa, threads: u32) -> Option<f64> {
     static POOL: Pool = Pool::new();
