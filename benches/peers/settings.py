@@ -25,7 +25,7 @@ UNSTEADY = [
 ]
 
 # Turns in which both engines time their layers, and sums of this many products that are listed apart.
-LAYER_TURNS = 5
+LAYER_TURNS = 3
 LONG_SUM = 768
 
 # Budgets of the table of memory, in MiB.
