@@ -57,7 +57,7 @@ impl Target {
     /// The costs of an option, or of the board of an option, or of this machine; and how many threads they are for. This machine is
     /// measured if it was not yet, for packs that lie where `place` is.
     pub fn choose(&self, place: &Path, output: Output) -> Result<Costs, Error> {
-        let (mut profile, origin) = self.profile(place, output)?;
+        let (profile, origin) = self.profile(place, output)?;
         // A file's costs are of one memory.
         if let (Some(wanted), Some(path)) = (self.memory, &self.profile)
             && Memory::of(&profile) != Some(wanted)
@@ -71,9 +71,6 @@ impl Target {
             }
             (_, threads) => threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS)),
         };
-        if matches!(origin, Origin::Here { .. }) {
-            profile.steadiness = with_present_speed(&profile, threads);
-        }
         Ok(Costs { profile, threads, origin })
     }
 
@@ -177,8 +174,8 @@ impl Target {
     }
 }
 
-/// How steady this machine is that was measured, its present speed counted.
-fn with_present_speed(profile: &Profile, threads: u32) -> Option<Steadiness> {
+/// How steady this machine is that was measured, its present speed counted, which takes some 50 ms.
+pub fn with_present_speed(profile: &Profile, threads: u32) -> Option<Steadiness> {
     let steadiness = profile.steadiness?;
     let slower = || {
         let measured = profile.compute.probed_gflops(threads, profile.threads)?;

@@ -12,7 +12,7 @@ use super::budgets::{POINTS, Word};
 use super::error::{PlanningError, ShapesError};
 use super::model::Reading;
 use super::output::Output;
-use super::target::{Costs, Target};
+use super::target::{Costs, Origin, Target, with_present_speed};
 use super::{Error, lacks, misused, report};
 use clap::error::ErrorKind;
 use eyelet::pack::Encoding;
@@ -150,6 +150,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             return output.report(least);
         }
         request.budgets = args.target.budgets(vec![least.min_budget_bytes])?;
+    }
+    // Only ranges of plans that are printed use it.
+    if matches!(origin, Origin::Here { .. }) {
+        request.profile.steadiness = with_present_speed(&request.profile, threads);
     }
     let mut packed = pack(&request, &model, &shapes, &path, output)?;
     packed.import_ms = to_ms(import_time);
