@@ -39,7 +39,7 @@ impl<'a> Packed<'a> {
     /// Some panels, of `each` words.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If the weights have fewer.
     pub fn panels(self, panels: Range<usize>, each: usize) -> Self {
         Self::new(&self.words[panels.start * each..panels.end * each])
     }
@@ -52,7 +52,7 @@ impl<'a> Packed<'a> {
     /// The floats of one panel before its weights: the biases of `nr` channels.
     ///
     /// # Panics
-    /// When the panel has fewer words.
+    /// If the panel has fewer words.
     pub fn biases(self, nr: usize) -> &'a [f32] {
         &self.words[..nr]
     }

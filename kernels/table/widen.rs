@@ -201,7 +201,7 @@ impl Kernels {
     }
 }
 
-/// What a panel of 8-bit weights has after its biases: the scales of `nr` channels, and their zeros.
+/// The scales of `nr` channels and their zeros, which follow the biases of a panel of 8-bit weights.
 fn scales(panel: Packed<'_>, nr: usize) -> (&[f32], &[i8]) {
     let (scales, rest) = panel.floats()[nr..].split_at(nr);
     (scales, &bytemuck::cast_slice(rest)[..nr])

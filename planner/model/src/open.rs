@@ -1,8 +1,8 @@
 //! Opens files that others name: models, packs, profiles, inputs.
 //!
 //! What is no file is refused at once, with a word that says what it is. A FIFO without a writer would
-//! otherwise keep its reader waiting for ever, and a folder fails later in ways that say nothing. What is
-//! read into memory has a limit on its bytes.
+//! otherwise keep its reader waiting for ever, and a folder fails later in ways that say nothing. Reading
+//! into memory has a limit on its bytes.
 
 use bytes::Bytes;
 use std::fs::{File, FileType, OpenOptions};
