@@ -12,7 +12,7 @@ use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::{Costs, Profile};
-use eyelet_planner::strategy::{self, Preload, Request};
+use eyelet_planner::search::{self, Preload, Request};
 use eyelet_planner::{board, import, layout, passes, write};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -59,7 +59,7 @@ impl Variant {
             exact: true,
             holds_all: false,
         };
-        let plan = strategy::plan(&Preload, &request)?;
+        let plan = search::plan(&Preload, &request)?;
         let file = tempfile::NamedTempFile::new()?.into_temp_path();
         let plans = std::slice::from_ref(&plan);
         write::write_pack(&file, &network, weights_bytes, plans, &[0], &mut |_| {})?;

@@ -6,7 +6,7 @@ use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::board::Board;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::published::swapnet;
-use eyelet_planner::strategy::Request;
+use eyelet_planner::search::Request;
 use eyelet_planner::{import, passes, zoo};
 use std::error::Error;
 

@@ -15,10 +15,10 @@ pub mod paced;
 pub mod profile;
 pub mod range;
 pub mod request;
+pub mod search;
 pub mod simulate;
 pub mod slice;
 pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
 pub mod steps;
-pub mod strategy;

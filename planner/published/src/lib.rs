@@ -7,7 +7,7 @@ pub mod flexnn;
 pub mod swapnet;
 
 use demand::Demand;
-use eyelet_plan::strategy::{Direct, Joint, OnDemand, Preload, Strategy};
+use eyelet_plan::search::{Direct, Joint, OnDemand, Preload, Strategy};
 use flexnn::FlexNn;
 use swapnet::SwapNet;
 

@@ -17,12 +17,12 @@
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
 use eyelet_model::network::{Network, Weights};
 use eyelet_model::plan::{Plan, step_weights};
-use eyelet_plan::simulate::Costs;
-use eyelet_plan::slice::{Cutting, Read, Slices};
-use eyelet_plan::strategy::parts::{
+use eyelet_plan::search::parts::{
     Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage,
 };
-use eyelet_plan::strategy::{PlanError, PlanResult, Request, Strategy};
+use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
+use eyelet_plan::simulate::Costs;
+use eyelet_plan::slice::{Cutting, Read, Slices};
 use eyelet_tasks::swapnet::blocks::{Budget, partition};
 use eyelet_tasks::swapnet::chain::{Block, Chain, Objective, ranges};
 use eyelet_tasks::swapnet::delays::{Fit, Layer, Sample, Times};

@@ -21,7 +21,7 @@ use eyelet_planner::graph::Graph;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::leftovers;
 use eyelet_planner::published;
-use eyelet_planner::strategy::PackRequest;
+use eyelet_planner::search::PackRequest;
 use eyelet_planner::{board, size, zoo};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -30,8 +30,8 @@ use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::published::{self, JOINT};
-use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
-use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request};
+use eyelet_planner::search::{self, Effort, PackRequest, PlanError, Request};
+use eyelet_planner::search::{Chosen, choose, choose_shape};
 use eyelet_planner::write::{Shape, write_pack, write_shapes};
 use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ impl Subject {
             exact: true,
             holds_all: false,
         };
-        let plan = strategy::make(published::named(strategy).unwrap(), &request, effort)?.plan;
+        let plan = search::make(published::named(strategy).unwrap(), &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {
             panic!("budget {budget}: {}", violations[0]);
         }

@@ -7,9 +7,9 @@ use eyelet_planner::algorithm::{chains, set_chains};
 use eyelet_planner::board::{Board, Memory};
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
+use eyelet_planner::search::PlanError;
+use eyelet_planner::search::algorithms::{AlgorithmSet, choices};
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::PlanError;
-use eyelet_planner::strategy::algorithms::{AlgorithmSet, choices};
 use std::path::Path;
 
 /// The boards with a GPU, and where it computes; the mode that is asked for, if one is.

@@ -20,7 +20,7 @@ use eyelet_planner::graph::{Graph, Node, Op};
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::published;
-use eyelet_planner::strategy::{Effort, PlanError};
+use eyelet_planner::search::{Effort, PlanError};
 use eyelet_planner::{board::Board, bound::lower_bound_ns, rounding, simulate::simulate};
 use std::ffi::CString;
 use std::ops::Range;

@@ -12,8 +12,8 @@ use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::profile::Fast;
-use eyelet_planner::strategy::Effort;
-use eyelet_planner::strategy::choose::Chosen;
+use eyelet_planner::search::Chosen;
+use eyelet_planner::search::Effort;
 use std::mem::offset_of;
 use std::path::Path;
 

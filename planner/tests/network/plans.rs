@@ -17,12 +17,12 @@ use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::{Contention, QueuedRead, Reads, Storage, UnequalCores};
 use eyelet_planner::published::{self, JOINT};
+use eyelet_planner::search::algorithms::bound_of_all_ns;
+use eyelet_planner::search::{self, Effort, PackRequest, PlanError, Request, Strategy};
+use eyelet_planner::search::{Chosen, choose};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
-use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::choose::{Chosen, choose};
-use eyelet_planner::strategy::{self, Effort, PackRequest, PlanError, Request, Strategy};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -422,7 +422,7 @@ fn none_below_the_bound(
     let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
     for strategy in published::names() {
-        let Ok(made) = strategy::make(published::named(strategy).unwrap(), &request, Effort::Fast)
+        let Ok(made) = search::make(published::named(strategy).unwrap(), &request, Effort::Fast)
         else {
             continue;
         };

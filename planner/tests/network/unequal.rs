@@ -4,8 +4,8 @@ use crate::common::{Subject, zoo_model};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::profile::Profile;
+use eyelet_planner::search::Effort;
 use eyelet_planner::simulate::{Timeline, simulate};
-use eyelet_planner::strategy::Effort;
 use tempfile::TempDir;
 
 /// Four Cortex-A53, 0 to 3, and two Cortex-A72.

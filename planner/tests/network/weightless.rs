@@ -6,7 +6,7 @@ use crate::common::{Subject, bits, run_inline};
 use eyelet::device::Inline;
 use eyelet_planner::graph::{Graph, Op};
 use eyelet_planner::published;
-use eyelet_planner::strategy::{Effort, PlanError};
+use eyelet_planner::search::{Effort, PlanError};
 
 const PAGE: u64 = 4096;
 

@@ -17,7 +17,7 @@ use super::*;
 use eyelet::kernels::Isa;
 use eyelet_model::testing::example::{self, Reuse, disjoint, scratch_bytes};
 use eyelet_plan::profile::{Profile, Transfer};
-use eyelet_plan::strategy::{self, Effort, PlanError, Request};
+use eyelet_plan::search::{self, Effort, PlanError, Request};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -121,7 +121,7 @@ fn prove_strategies(profile: &Profile, threads: u32) -> usize {
             exact: true,
             holds_all: false,
         };
-        let smallest = match strategy::plan(strategy, &request) {
+        let smallest = match search::plan(strategy, &request) {
             Err(PlanError::Budget { smallest, .. }) => smallest,
             Err(PlanError::Unsuited(_)) if staged && !strategy.serves(profile) => {
                 continue;
@@ -131,7 +131,7 @@ fn prove_strategies(profile: &Profile, threads: u32) -> usize {
         for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20, smallest] {
             let request = Request { budget, ..request };
             for effort in [Effort::Fast, Effort::Seconds(0.02)] {
-                let plan = match strategy::make(strategy, &request, effort) {
+                let plan = match search::make(strategy, &request, effort) {
                     Ok(made) => made.plan,
                     Err(PlanError::Budget { smallest: named, .. }) => {
                         assert_eq!(named, smallest, "{strategy}, seed {seed}");

@@ -23,10 +23,10 @@ pub use pipeline::{Pipeline, capacities};
 use eyelet::pack::{Load, PAGE};
 use eyelet_model::plan::{Plan, step_weights};
 use eyelet_plan::profile::Profile;
+use eyelet_plan::search::parts::{Built, Contest, Design, Loading, PlanBuilder, bounds_ns};
+use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
 use eyelet_plan::simulate::{Durations, play};
 use eyelet_plan::slice::Cutting;
-use eyelet_plan::strategy::parts::{Built, Contest, Design, Loading, PlanBuilder, bounds_ns};
-use eyelet_plan::strategy::{PlanError, PlanResult, Request, Strategy};
 use std::time::Instant;
 
 /// The step by which queues grow by default. (The publication does not state its own.)

@@ -6,7 +6,7 @@
 
 use eyelet::pack::{PAGE, Stage};
 use eyelet_model::plan::Plan;
-use eyelet_plan::strategy::parts::queue;
+use eyelet_plan::search::parts::queue;
 
 /// How reads, copies and kernels overlap (Demand Layering, sections V and VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use eyelet::pack::{self, Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::{Plan, step_weights};
 use eyelet_plan::memory::{Lifetime, lifetimes};
+use eyelet_plan::search::parts::{Design, Misfit, PlanBuilder, UNLIMITED};
 use eyelet_plan::slice::{Read, Slices};
-use eyelet_plan::strategy::parts::{Design, Misfit, PlanBuilder, UNLIMITED};
 
 /// Most loads ahead of the one in use that are tried.
 const AHEAD: [usize; 7] = [usize::MAX, 16, 8, 4, 2, 1, 0];

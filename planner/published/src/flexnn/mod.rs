@@ -18,12 +18,12 @@
 mod dynamic;
 
 use eyelet_model::plan::Plan;
-use eyelet_plan::slice::Cutting;
-use eyelet_plan::strategy::parts::{
+use eyelet_plan::search::parts::{
     Built, Contest, Design, Fit, Loading, Misfit, Pins, PlanBuilder, SLICE, SlicingTarget,
     bounds_ns, designs_in, least_of, refuse, rooms, stage,
 };
-use eyelet_plan::strategy::{PlanError, PlanResult, Request, Strategy};
+use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
+use eyelet_plan::slice::Cutting;
 use std::time::Instant;
 
 /// FlexNN with the parts that its plans have.

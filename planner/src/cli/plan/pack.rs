@@ -19,11 +19,11 @@ use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::range::range_ns;
-use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::choose::{Chosen, choose, choose_shape};
-use eyelet_planner::strategy::{
+use eyelet_planner::search::{
     self, Effort, PackRequest, PlanError, PlanResult, Request, choose_bounded,
 };
+use eyelet_planner::search::{Chosen, choose, choose_shape};
+use eyelet_planner::simulate::simulate;
 use eyelet_planner::write::WriteError;
 use eyelet_planner::{limits, rounding, weights, write};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ pub fn least(request: &PackRequest<'_>, model: &Path, graph: &Graph) -> Result<L
     let (strategy, threads) = (request.strategy, request.threads);
     let request = Request { exact: true, ..request.of(&network, weights_bytes, 0) };
     // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
-    match strategy::make(strategy, &request, Effort::Fast) {
+    match search::make(strategy, &request, Effort::Fast) {
         Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
             let strategy = strategy.name();
             Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })

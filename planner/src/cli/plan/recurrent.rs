@@ -4,8 +4,8 @@ use super::pack::least;
 use crate::cli::Error;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::passes::unrolled;
+use eyelet_planner::search::PackRequest;
 use eyelet_planner::size;
-use eyelet_planner::strategy::PackRequest;
 use std::path::Path;
 
 /// The two forms of a graph with recurrent networks. Any other graph has one form.

@@ -1,7 +1,7 @@
 //! `--strategy`: which one, or what each of them does.
 
 use eyelet_planner::published;
-use eyelet_planner::strategy::Strategy;
+use eyelet_planner::search::Strategy;
 use serde::Serialize;
 use std::fmt;
 

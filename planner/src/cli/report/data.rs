@@ -10,8 +10,8 @@ use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan;
 use eyelet_planner::published;
+use eyelet_planner::search::{self, Effort, PlanError, Preload, Request, Strategy};
 use eyelet_planner::simulate::{Span, simulate};
-use eyelet_planner::strategy::{self, Effort, PlanError, Preload, Request, Strategy};
 use serde::Serialize;
 
 /// Nanoseconds in a tick.
@@ -98,7 +98,7 @@ impl Curve {
             let mapped = network.mapped.as_ref().map(in_place);
             let network = &Network { mapped, ..network.clone() };
             let request = Request { network, budget, ..*request };
-            strategy::make(strategy, &request, Effort::Fast).map(|made| made.plan)
+            search::make(strategy, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
         let least = |strategy: &dyn Strategy| match plan(strategy, PAGE) {

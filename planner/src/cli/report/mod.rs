@@ -17,7 +17,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
-use eyelet_planner::strategy::{PackRequest, Request};
+use eyelet_planner::search::{PackRequest, Request};
 use std::io::Write;
 use std::path::Path;
 

@@ -18,9 +18,9 @@ use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::published;
+use eyelet_planner::search::choose;
+use eyelet_planner::search::{Effort, PackRequest};
 use eyelet_planner::simulate::{Span, simulate};
-use eyelet_planner::strategy::choose::choose;
-use eyelet_planner::strategy::{Effort, PackRequest};
 use eyelet_tasks::set::Cost;
 use std::path::Path;
 

@@ -17,7 +17,7 @@ use eyelet::pack::{PAGE, PlanEntry};
 use eyelet_planner::leftovers::Scratch;
 use eyelet_planner::open::{LIST, open, read_to_string};
 use eyelet_planner::replace::{folder_of, replace};
-use eyelet_planner::strategy::PackRequest;
+use eyelet_planner::search::PackRequest;
 use eyelet_planner::write::WriteError;
 use eyelet_tasks::schedule::Schedule;
 use eyelet_tasks::set::decided::{Decided, FILE, Planned, is_decided};

@@ -7,7 +7,7 @@ use crate::cli::plan::pack;
 use crate::cli::schedule::{Model, Where, of_model};
 use eyelet_planner::leftovers::Scratch;
 use eyelet_planner::replace::folder_of;
-use eyelet_planner::strategy::PackRequest;
+use eyelet_planner::search::PackRequest;
 use eyelet_tasks::set::file::Source;
 use std::path::{Path, PathBuf};
 

@@ -7,9 +7,9 @@ use crate::cli::plan::{Forms, lower};
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::network::Network;
-use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::choose::choose;
-use eyelet_planner::strategy::{PackRequest, PlanError, PlanResult, Strategy};
+use eyelet_planner::search::algorithms::bound_of_all_ns;
+use eyelet_planner::search::choose;
+use eyelet_planner::search::{PackRequest, PlanError, PlanResult, Strategy};
 use std::path::Path;
 use std::time::Instant;
 

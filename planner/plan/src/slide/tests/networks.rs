@@ -1,7 +1,7 @@
 //! Lowered networks slide: whatever is drawn, the checker proves it, and rings have no line too many.
 
 use super::*;
-use crate::strategy::{self, PlanError, Request};
+use crate::search::{self, PlanError, Request};
 use eyelet::kernels::Isa;
 use eyelet::pack::{Layer, OpKind};
 use eyelet_check::{Holder, Violation};
@@ -61,7 +61,7 @@ fn wide() -> Net {
 
 /// The smallest budget for which there is a plan; that of the request is below it.
 fn smallest(request: &Request<'_>) -> u64 {
-    match strategy::plan(&strategy::Joint::default(), request) {
+    match search::plan(&search::Joint::default(), request) {
         Err(PlanError::Budget { smallest, .. }) => smallest,
         other => panic!("{other:?}"),
     }
@@ -91,7 +91,7 @@ fn groups_are_found_where_they_are_needed() {
     let smallest = smallest(&request(4096));
     assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
     for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
-        let plan = strategy::plan(&strategy::Joint::default(), &request(budget)).unwrap();
+        let plan = search::plan(&search::Joint::default(), &request(budget)).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
     }
 }
@@ -184,7 +184,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
             exact: true,
             holds_all: false,
         };
-        let plan = strategy::plan(&strategy::Joint::default(), &request).unwrap();
+        let plan = search::plan(&search::Joint::default(), &request).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
         let line = crate::simulate::simulate(&network, &plan, &profile, 1);
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
@@ -234,7 +234,7 @@ fn outputs_lie_over_dead_lines() {
         holds_all: false,
     };
     let group = Group { layers: first + 1..first + 4, lines: 2, reloads_weights: false };
-    let mut plan = strategy::with_groups(&request, vec![group]);
+    let mut plan = search::with_groups(&request, vec![group]);
     let size = |buffer: usize| network.buffers[buffer].bytes;
     let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);
     let both = from.max(to)..(from + size(input)).min(to + size(output));
@@ -333,7 +333,7 @@ fn nothing_slides_on_a_gpu() {
     };
     let smallest = smallest(&request(4096));
     for budget in [smallest, smallest + smallest / 4, 64 << 20] {
-        let plan = strategy::plan(&strategy::Joint::default(), &request(budget)).unwrap();
+        let plan = search::plan(&search::Joint::default(), &request(budget)).unwrap();
         assert_eq!(eyelet_check::check(&network, &plan, bytes).err(), None);
         assert!(plan.places.iter().all(|place| place.lines == 0));
         for step in &plan.steps {

@@ -1,0 +1,243 @@
+//! A good plan in milliseconds, from which the [joint search](super::constructed) starts.
+//!
+//! Plans can differ in how layers slide ([`slide`](crate::slide)), which layers have their steps
+//! transform weights ([`on_load`](crate::search::algorithms::on_load)), how much stays, and how finely layers are cut.
+//! Ways to slide and algorithms are compared by one kind of design: some slices fit next to the
+//! activations of each layer, and weights stay that would come late from storage. For the best of
+//! them other sizes of slices are tried.
+
+use super::constructed::Constructed;
+use super::frugal;
+use super::sketches::Construction;
+use crate::request::Request;
+use crate::search::algorithms::on_load::Options;
+use crate::search::place::builder::PlanBuilder;
+use crate::search::place::precomputed::Precomputed;
+use crate::search::place::sliced_network::Loading;
+use crate::search::strategy::guard;
+use crate::search::strategy::kind::Strategy;
+use crate::slide::{Group, Search};
+use eyelet::pack::PAGE;
+use eyelet_model::network::Network;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Ways to slide in a row that were no faster, after which no others are tried.
+const WAYS_IN_VAIN: usize = 2;
+
+/// A plan is bound by loads if it waits for them for one part in this many of its time.
+const WAITS: u64 = 4;
+
+/// Choices of algorithms with which ways to slide are tried.
+const MOST_ALGORITHMS: usize = 2;
+
+/// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
+/// weights that gain by it. Layers that slide use it, or the algorithms of the request. No plan of
+/// the `rivals` is faster.
+pub fn construct<'a>(
+    request: &Request<'a>,
+    transformed: Option<&'a Network>,
+    rivals: &[&dyn Strategy],
+) -> Option<Constructed<'a>> {
+    let start = Instant::now();
+    let precomputed = Arc::new(Precomputed::new(request));
+    let options = Options::new(request, &precomputed.costs);
+    let mut construction = Construction::new(&precomputed);
+    construction.compare(request, transformed, &options);
+    let Construction { builders, best, keeps_all, .. } = construction;
+    let best = best?;
+    let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();
+    // Other strategies copy weights.
+    let copies = !request.network.is_any_in_place();
+    let faster = match copies && plain.has_room() && !plain.is_optimal(&best.built) {
+        true => guard::faster(rivals, &plain, best.built.line.steady_ns, !keeps_all),
+        false => None,
+    };
+    Some(Constructed {
+        precomputed,
+        options,
+        builders,
+        best,
+        faster,
+        keeps_all,
+        constructive: start.elapsed(),
+    })
+}
+
+impl<'a, 'b> Construction<'a, 'b> {
+    /// Compares ways to slide and algorithms, and looks closer at the best.
+    fn compare(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+    ) {
+        // Nothing is planned below the smallest budget. Not to slide is tried first.
+        let within = |builder: &PlanBuilder<'a>| {
+            frugal::within(builder, Loading::Cyclic, |design| builder.surely_fits(design))
+        };
+        let plain = PlanBuilder::with(request, self.precomputed.clone(), Vec::new());
+        let mut search = None;
+        let mut sure = within(&plain).map(|design| (Vec::new(), design));
+        if sure.is_none() {
+            let of_costs = Search::new(request.network, &self.precomputed.costs, request.threads);
+            let smallest = search.insert(of_costs).smallest(u64::MAX);
+            let mut fits = smallest.map(|groups| {
+                let builder = PlanBuilder::with(request, self.precomputed.clone(), groups.clone());
+                Some((groups, within(&builder)?))
+            });
+            sure = fits.find_map(|fit| fit);
+        }
+        let Some((groups, design)) = sure else { return };
+        let alone = groups.is_empty();
+        self.keeps_all = request.holds_all || (alone && plain.keeps_all());
+        // Layer after layer, with all algorithms.
+        let mut choices = options.choices();
+        let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
+        plain.add_quickest(options, &mut choices);
+        self.builders.push(plain);
+        for on_load in choices {
+            let ns = if alone { self.sketch(0, &on_load).0 } else { u64::MAX };
+            algorithms.push((ns, on_load));
+        }
+        if alone && self.best.is_none() {
+            // Neither the coarsest nor the finest slices fit.
+            self.consider_surely(0, design.clone());
+        }
+        algorithms.sort_by_key(|(ns, _)| *ns);
+        algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
+        self.look_closer(request, transformed, options, search, &algorithms);
+        if alone {
+            return;
+        }
+        if self.best.is_none() {
+            self.builders.push(PlanBuilder::with(request, self.precomputed.clone(), groups));
+            self.consider_surely(self.builders.len() - 1, design);
+        }
+        // Not to slide has no plan.
+        self.builders.remove(0);
+        self.best.iter_mut().for_each(|best| best.at -= 1);
+    }
+
+    /// Compares ways to slide with the best algorithms so far, and refines the best plan. Networks
+    /// whose steps transform weights are tried only if sliding is of use.
+    fn look_closer(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+        mut search: Option<Search<'_>>,
+        algorithms: &[(u64, Vec<u32>)],
+    ) {
+        if self.is_optimal() {
+            return;
+        }
+        let own = &request.network.on_load;
+        let alone = self.best.is_some();
+        let precomputed = self.precomputed.clone();
+        for network in [request.network].into_iter().chain(transformed) {
+            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+                break;
+            }
+            let request = Request { network, ..*request };
+            let new = || Search::new(network, &precomputed.costs, request.threads);
+            let mut search = search.take().unwrap_or_else(new);
+            let before = self.builders.len();
+            let ways = candidates(&mut search, request.budget);
+            self.slide(&request, ways, algorithms, options);
+            if !alone && self.builders.len() == before {
+                let smallest = search.smallest(request.budget).collect();
+                self.slide(&request, smallest, &[(0, own.clone())], options);
+            }
+        }
+        self.elaborate(request.threads, options);
+    }
+
+    /// Tries more groups with the best way to slide, and refines the best plan.
+    fn elaborate(&mut self, threads: u32, options: &Options) {
+        self.for_speed(threads, options);
+        if let Some(best) = &self.best {
+            let (at, on_load) = (best.at, best.design.step_algorithms.clone());
+            self.refine(at, &on_load);
+        }
+    }
+
+    /// Adds groups in which layers are faster to the best way to slide. With several threads
+    /// measurements show a loss: lines go from cache to cache, and threads wait at each band.
+    fn for_speed(&mut self, threads: u32, options: &Options) {
+        let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
+            return;
+        };
+        if self.is_optimal() {
+            return;
+        }
+        let (builder, on_load) = (&self.builders[best.at], best.design.step_algorithms.clone());
+        let request = builder.request;
+        let groups = builder.activations.sliding.groups().to_vec();
+        let precomputed = self.precomputed.clone();
+        let mut search = Search::new(request.network, &precomputed.costs, threads);
+        let targets =
+            [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
+        let mut ways: Vec<Vec<Group>> =
+            targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
+        ways.dedup();
+        self.slide(&request, ways, &[(0, on_load)], options);
+    }
+
+    /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
+    /// only wait longer.
+    fn computes(&self) -> bool {
+        let line = self.best.as_ref().map(|best| &best.built.line);
+        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
+    }
+
+    /// Sketches plans with some ways to slide.
+    fn slide(
+        &mut self,
+        request: &Request<'a>,
+        ways: Vec<Vec<Group>>,
+        algorithms: &[(u64, Vec<u32>)],
+        options: &Options,
+    ) {
+        let mut in_vain = 0;
+        for groups in ways {
+            let (at, before) = (self.builders.len(), self.least_ns);
+            if self.builders.iter().any(|builder| builder.slides_as(request.network, &groups)) {
+                continue;
+            }
+            let builder = PlanBuilder::with(request, self.precomputed.clone(), groups);
+            if !builder.has_room() {
+                continue;
+            }
+            let mut choices: Vec<Vec<u32>> = Vec::new();
+            for (_, on_load) in algorithms {
+                let choice = builder.chosen(options, on_load);
+                if !choices.contains(&choice) {
+                    choices.push(choice);
+                }
+            }
+            builder.add_quickest(options, &mut choices);
+            self.builders.push(builder);
+            let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
+            if sketches.iter().all(|(ns, _)| *ns == u64::MAX) {
+                self.forget(at);
+            }
+            let has_room = sketches.iter().any(|(_, has_room)| *has_room);
+            in_vain = if has_room && self.least_ns == before { in_vain + 1 } else { 0 };
+            if in_vain == WAYS_IN_VAIN || self.is_done() {
+                break;
+            }
+        }
+    }
+}
+
+/// The ways to slide that are planned: those for the budget, and those for what activations need.
+fn candidates(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
+    let mut ways = search.candidates(budget);
+    if search.whole() < budget {
+        let others = search.candidates(search.whole().next_multiple_of(PAGE));
+        ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
+    }
+    ways.retain(|groups| !groups.is_empty());
+    ways
+}

@@ -1,0 +1,3 @@
+//! Better plans, as long as the effort lasts.
+
+pub mod local_search;

@@ -1,0 +1,70 @@
+//! What a strategy is.
+
+use crate::profile::Profile;
+use crate::request::Request;
+use crate::search::Draft;
+use crate::search::PlanResult;
+use crate::search::finished;
+use crate::search::place::builder::PlanBuilder;
+use crate::search::place::design::Built;
+use crate::search::place::refusal::PlanError;
+use eyelet_model::network::Network;
+use std::fmt;
+
+/// A way to plan.
+pub trait Strategy: fmt::Debug + Sync {
+    /// Its name on the command line and in packs.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a line.
+    fn about(&self) -> &'static str;
+
+    /// A plan for the budget of the request, or the error that names the smallest budget.
+    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError>;
+
+    /// The fastest plan of this strategy and its variants that takes less than `than_ns`. No layers
+    /// of the builder slide. Plans that read count only if they `may_read`. A plan whose lower bound
+    /// is no less than the time need not be made. By default the strategy is not compared.
+    #[doc(hidden)]
+    fn faster(&self, _: &PlanBuilder<'_>, _than_ns: u64, _may_read: bool) -> Option<Built> {
+        None
+    }
+
+    /// A first plan, without a search. Returns nothing if there is none;
+    /// [`refusal`](crate::search::refusal) then says why. `transformed` is the network whose steps transform
+    /// weights, for a strategy that [`transforms`](Self::transforms).
+    fn begin<'a>(
+        &self,
+        request: &Request<'a>,
+        _transformed: Option<&'a Network>,
+    ) -> Result<Option<Draft<'a>>, PlanError> {
+        Ok(Some(finished(self.name(), request, self.plan(request)?)))
+    }
+
+    /// Whether it is for a board.
+    fn serves(&self, _: &Profile) -> bool {
+        true
+    }
+
+    /// Whether it may have steps transform the weights of their layers.
+    fn transforms(&self) -> bool {
+        false
+    }
+
+    /// Whether steps use weights where they lie, in a pack that lies in memory. Published strategies
+    /// copy all weights.
+    fn uses_in_place(&self) -> bool {
+        false
+    }
+
+    /// Whether all layers are to be computed by the algorithm with the least memory.
+    fn computes_directly(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for dyn Strategy + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
