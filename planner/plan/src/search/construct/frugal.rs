@@ -3,8 +3,8 @@
 //! Whether a design fits a budget is hard to say: placing is greedy and depends on the budget, so
 //! it can fail in more memory than it needs. But each design has a budget from which on it surely
 //! fits: the one in which everything has room at its lowest place
-//! ([`SlicedNetwork::least_bytes`](crate::search::place::sliced_network::SlicedNetwork::least_bytes)). Placing falls back
-//! on that. It does not depend on the budget, and takes no search.
+//! ([`PlanBuilder::least_bytes`]). Placing falls back on that. It does not depend on the budget, and
+//! takes no search.
 //!
 //! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is the
 //! least that one of them needs. Coarser slices take more memory next to the activations; finer
@@ -17,12 +17,17 @@
 //! the smallest budget exact: below it nothing is planned, even if another design would fit by
 //! luck, and from it on there is a plan.
 
+use crate::request::Request;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::Design;
+use crate::search::place::precomputed::Precomputed;
+use crate::search::place::refusal::{PlanError, SLICE, refuse};
 use crate::search::place::sliced_network::Loading;
 use crate::slice::Cutting;
+use crate::slide::Search;
 use eyelet::pack::PAGE;
 use eyelet_model::tables::Counts;
+use std::sync::Arc;
 
 /// Numbers of bytes next to the tables for which designs are made.
 const MOST: usize = 8;
@@ -125,4 +130,20 @@ pub fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     found.sort_unstable();
     found.truncate(MOST);
     found.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+/// The error if [`construct`](super::construct) finds nothing. The smallest budget is
+/// the least over [ways to slide](Search::smallest) and over not sliding.
+pub fn refusal(request: &Request<'_>) -> PlanError {
+    let precomputed = Arc::new(Precomputed::new(request));
+    let mut search = Search::new(request.network, &precomputed.costs, request.threads);
+    let ways = std::iter::once(Vec::new()).chain(search.smallest(u64::MAX));
+    let fit = |groups| {
+        let builder = PlanBuilder::with(request, precomputed.clone(), groups);
+        let fit = least(&builder, Loading::Cyclic, |design| builder.least_bytes(design));
+        (builder, fit)
+    };
+    let (builder, Fit { bytes, design }) =
+        ways.map(fit).min_by_key(|(_, fit)| fit.bytes).expect("not to slide is a way");
+    refuse(request, bytes, SLICE, &|budget| builder.place_lowest(&design, budget))
 }

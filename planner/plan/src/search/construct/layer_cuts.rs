@@ -2,7 +2,7 @@
 //!
 //! A layer's slices and their scratch share the memory that activations leave. More scratch makes
 //! steps faster, fewer slices make tables smaller, and finer ones leave room to load ahead.
-//! [Construction](super::ways_to_slide) compares designs in which a number of slices fits in every
+//! [Construction](super::construct) compares designs in which a number of slices fits in every
 //! layer. The coarsest and the finest slices that fit decide the smallest budget
 //! ([`frugal`](super::frugal)).
 

@@ -1,11 +1,13 @@
-//! What [construction](super::ways_to_slide) has found so far, and how it plans one way to slide: first
-//! with several shares of memory for residents, then with finer slices for the best share.
+//! The state of a [construction](super::construct), and how it plans one way to slide: first with
+//! several shares of memory for residents, then with finer slices for the best share.
 
+use super::Best;
 use crate::request::Request;
 use crate::search::place::builder::PlanBuilder;
-use crate::search::place::design::{Best, Built, Design, Pins, SlicingTarget};
+use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::precomputed::Precomputed;
 use crate::search::place::sliced_network::Loading;
+use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use std::sync::Arc;
 
@@ -24,17 +26,17 @@ const MOST_MADE: usize = 40_000;
 const PROMISING: u64 = 1000;
 
 /// What construction has found so far.
-pub(in crate::search) struct Construction<'a, 'b> {
-    pub(in crate::search) precomputed: &'b Arc<Precomputed>,
-    pub(in crate::search) builders: Vec<PlanBuilder<'a>>,
-    pub(in crate::search) best: Option<Best>,
+pub(super) struct Construction<'a, 'b> {
+    pub(super) precomputed: &'b Arc<Precomputed>,
+    pub(super) builders: Vec<PlanBuilder<'a>>,
+    pub(super) best: Option<Best>,
     /// Predicted nanoseconds of the fastest plan.
-    pub(in crate::search) least_ns: u64,
+    pub(super) least_ns: u64,
     /// The share of memory that residents have in the best plan.
-    pub(in crate::search) share: f64,
+    pub(super) share: f64,
     /// Whether all weights have room next to the activations of layers that do not slide. Then no
     /// plan reads.
-    pub(in crate::search) keeps_all: bool,
+    pub(super) keeps_all: bool,
     /// Steps of all plans that were made.
     made: usize,
     /// Designs that were tried, by the index of their builder, with their predictions; `None` for
@@ -43,25 +45,25 @@ pub(in crate::search) struct Construction<'a, 'b> {
 }
 
 impl<'a, 'b> Construction<'a, 'b> {
-    pub(in crate::search) fn new(precomputed: &'b Arc<Precomputed>) -> Self {
+    pub(super) fn new(precomputed: &'b Arc<Precomputed>) -> Self {
         let (builders, best, made, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
         Self { precomputed, builders, best, least_ns, share, keeps_all: false, made, known }
     }
 
     /// Whether construction should end: the best plan is as fast as the bound, or so many plans
-    /// have been made that the [search](crate::search::improve::local_search) should go on.
-    pub(in crate::search) fn is_done(&self) -> bool {
+    /// have been made that the [search](crate::search::improve) should go on.
+    pub(super) fn is_done(&self) -> bool {
         self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }
 
-    pub(in crate::search) fn is_optimal(&self) -> bool {
+    pub(super) fn is_optimal(&self) -> bool {
         self.best.as_ref().is_some_and(|best| self.builders[best.at].is_optimal(&best.built))
     }
 
     /// Makes a plan of a design, and keeps it if it is better. Returns whether it is, and its
     /// prediction.
-    pub(in crate::search) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
+    pub(super) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
         if let Some(ns) = self.known(at, &design) {
             return ns.map(|ns| (false, ns));
         }
@@ -91,13 +93,13 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 
     /// Drops the last builders, from this one on.
-    pub(in crate::search) fn forget(&mut self, from: usize) {
+    pub(super) fn forget(&mut self, from: usize) {
         self.builders.truncate(from);
         self.known.retain(|(builder, ..)| *builder < from);
     }
 
     /// Keeps the plan of a design with everything at its lowest place, if it is better.
-    pub(in crate::search) fn consider_surely(&mut self, at: usize, design: Design) {
+    pub(super) fn consider_surely(&mut self, at: usize, design: Design) {
         if let Ok(built) = self.builders[at].build_surely(&design) {
             self.keep(at, design, built);
         }
@@ -129,7 +131,7 @@ impl<'a, 'b> Construction<'a, 'b> {
 
     /// Plans with several shares of memory for residents. Returns the best prediction, and whether
     /// some plan fits without everything at its lowest place.
-    pub(in crate::search) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
+    pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
         if let Some(ns) = self.in_place(at, on_load) {
             return (ns, true);
         }
@@ -215,7 +217,7 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 
     /// Tries the other targets with the best share.
-    pub(in crate::search) fn refine(&mut self, at: usize, on_load: &[u32]) {
+    pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
         for target in TARGETS.into_iter().skip(1) {
             if self.is_done() {
                 return;

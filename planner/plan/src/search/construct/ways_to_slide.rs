@@ -1,26 +1,14 @@
-//! A good plan in milliseconds, from which the [joint search](super::constructed) starts.
-//!
-//! Plans can differ in how layers slide ([`slide`](crate::slide)), which layers have their steps
-//! transform weights ([`on_load`](crate::search::algorithms::on_load)), how much stays, and how finely layers are cut.
-//! Ways to slide and algorithms are compared by one kind of design: some slices fit next to the
-//! activations of each layer, and weights stay that would come late from storage. For the best of
-//! them other sizes of slices are tried.
+//! Comparing ways to slide, each with some choices of algorithms, and a closer look at the best.
 
-use super::constructed::Constructed;
 use super::frugal;
 use super::sketches::Construction;
 use crate::request::Request;
 use crate::search::algorithms::on_load::Options;
 use crate::search::place::builder::PlanBuilder;
-use crate::search::place::precomputed::Precomputed;
 use crate::search::place::sliced_network::Loading;
-use crate::search::strategy::guard;
-use crate::search::strategy::kind::Strategy;
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
-use std::sync::Arc;
-use std::time::Instant;
 
 /// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
@@ -31,42 +19,9 @@ const WAITS: u64 = 4;
 /// Choices of algorithms with which ways to slide are tried.
 const MOST_ALGORITHMS: usize = 2;
 
-/// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
-/// weights that gain by it. Layers that slide use it, or the algorithms of the request. No plan of
-/// the `rivals` is faster.
-pub fn construct<'a>(
-    request: &Request<'a>,
-    transformed: Option<&'a Network>,
-    rivals: &[&dyn Strategy],
-) -> Option<Constructed<'a>> {
-    let start = Instant::now();
-    let precomputed = Arc::new(Precomputed::new(request));
-    let options = Options::new(request, &precomputed.costs);
-    let mut construction = Construction::new(&precomputed);
-    construction.compare(request, transformed, &options);
-    let Construction { builders, best, keeps_all, .. } = construction;
-    let best = best?;
-    let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();
-    // Other strategies copy weights.
-    let copies = !request.network.is_any_in_place();
-    let faster = match copies && plain.has_room() && !plain.is_optimal(&best.built) {
-        true => guard::faster(rivals, &plain, best.built.line.steady_ns, !keeps_all),
-        false => None,
-    };
-    Some(Constructed {
-        precomputed,
-        options,
-        builders,
-        best,
-        faster,
-        keeps_all,
-        constructive: start.elapsed(),
-    })
-}
-
 impl<'a, 'b> Construction<'a, 'b> {
     /// Compares ways to slide and algorithms, and looks closer at the best.
-    fn compare(
+    pub(super) fn compare(
         &mut self,
         request: &Request<'a>,
         transformed: Option<&'a Network>,

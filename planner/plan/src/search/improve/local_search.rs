@@ -8,11 +8,13 @@
 //! unless it makes the plan slower; the best plan met is the result. Random numbers have a fixed
 //! seed, and moves are counted, not timed. So a plan is the same wherever it is made.
 
-use crate::search::Effort;
+use super::effort::Effort;
 use crate::search::algorithms::on_load::Options;
+use crate::search::construct::Best;
 use crate::search::place::builder::PlanBuilder;
-use crate::search::place::design::{Best, Built, Design, Pins, SlicingTarget};
+use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::sliced_network::Loading;
+use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};

@@ -2,13 +2,12 @@
 
 use super::activations::ActivationLayout;
 use super::compact::compact;
-use super::design::{Built, Design, Pins};
+use super::design::{Built, Design};
 use super::fast_memory::FastRoom;
 use super::precomputed::Precomputed;
 use super::sliced_network::{Loading, Misfit, SlicedNetwork, UNLIMITED};
 use super::staging;
 use crate::request::Request;
-use crate::search::residents::pins;
 use crate::simulate::{Costs, simulate_with, simulate_within};
 use crate::slice::{Cutting, Slices};
 use crate::slide::Group;
@@ -216,43 +215,5 @@ impl<'a> PlanBuilder<'a> {
     /// Bytes of a budget that tables and activations leave at their peak.
     pub fn room(&self, budget: u64) -> u64 {
         (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.activations.peak)
-    }
-
-    /// Keeps loads of a design, of up to `capacity` bytes together.
-    pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
-        let network = self.request.network;
-        if network.is_any_in_place() {
-            return self.copy_slow(design, capacity);
-        }
-        let slices = design.slices(network, &self.activations);
-        let reads = &slices.reads;
-        let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
-        if bytes.iter().all(|bytes| *bytes > capacity) {
-            return;
-        }
-        let stays = match pins {
-            Pins::Head => pins::first(&bytes, capacity),
-            Pins::Late => {
-                let mut compute = vec![0; reads.len()];
-                let mut current = 0;
-                for (step, read) in slices.steps.iter().zip(&slices.read_of) {
-                    current = read.unwrap_or(current);
-                    if let Some(sum) = compute.get_mut(current) {
-                        *sum += self.costs.step_ns(step);
-                    }
-                }
-                let load: Vec<u64> =
-                    bytes.iter().map(|bytes| self.precomputed.costs.each_load_ns(*bytes)).collect();
-                pins::choose(&bytes, &load, &compute, capacity)
-            }
-        };
-        for (step, read) in slices.steps.iter().zip(&slices.read_of) {
-            if read.is_some_and(|read| stays[read]) {
-                // A panel stays as a whole, or not at all.
-                let count = if step.chain() == 0 { step.count } else { 0 };
-                let resident = &mut design.layers[step.layer as usize].resident;
-                *resident = resident.saturating_add(count);
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! and which algorithm its steps use.
 //!
 //! Everything else follows. The limits give the slices. Residents go to the start of the arena; the
-//! rest is placed step by step above them ([`place`](super::sliced_network)). Addresses give the thresholds,
+//! rest is placed step by step above them ([`place`](super)). Addresses give the thresholds,
 //! and the simulator gives the latency. So strategies differ in the designs that they try, and a
 //! search changes designs.
 
@@ -33,15 +33,6 @@ impl Design {
     pub fn slices(&self, network: &Network, activations: &ActivationLayout) -> Slices {
         slice(network, &activations.sliding, &self.step_algorithms, |layer| self.layers[layer])
     }
-}
-
-/// Which loads stay if not all can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pins {
-    /// Those that would come too late from storage.
-    Late,
-    /// Those at the start of the network, as in FlexNN.
-    Head,
 }
 
 /// How finely layers are cut.
@@ -78,11 +69,4 @@ impl Built {
             (faster, held) => faster && !held,
         }
     }
-}
-
-/// The best plan, with its design and its way to slide.
-pub struct Best {
-    pub at: usize,
-    pub design: Design,
-    pub built: Built,
 }

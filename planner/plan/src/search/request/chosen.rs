@@ -1,8 +1,8 @@
 //! From a network to the plans of a pack: which algorithms layers are stored for, and a plan for
 //! each budget.
 //!
-//! [`algorithms`](crate::search::algorithms) offers choices of algorithms, but knows nothing of slices and
-//! addresses. So the choices with the least bounds are planned without a search, as long as their
+//! [`algorithms`](crate::search::algorithms) offers choices of algorithms, but knows nothing of
+//! slices and addresses. So the choices with the least bounds are planned without a search, as long as their
 //! bounds could still beat the best so far. The choice with the fastest plans, in sum over the
 //! budgets, is then improved. A strategy whose steps can transform weights also plans the choices
 //! that other strategies have. So it is no slower than they are.
@@ -15,18 +15,17 @@
 //! cache that all processors share. So a larger budget is also planned for the size of that cache,
 //! unless it has room for all weights.
 
+use super::pack_request::PackRequest;
 use crate::bound::least_bound_ns;
 use crate::request::Request;
-use crate::search::Draft;
-use crate::search::PlanResult;
-use crate::search::algorithms::on_load;
-use crate::search::algorithms::{AlgorithmSet, Choice, choices};
+use crate::search::algorithms::{AlgorithmSet, Choice, choices, on_load};
+use crate::search::construct::frugal::refusal;
+use crate::search::improve::PlanResult;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::refusal::PlanError;
-use crate::search::refusal;
-use crate::search::request::pack_request::PackRequest;
 use crate::search::residents::refit::Refit;
 use crate::search::residents::shared::{PlanToLayOut, lay_out};
+use crate::search::strategy::draft::Draft;
 use crate::simulate::simulate;
 use eyelet::pack::{Layer, OpKind};
 use eyelet_model::layout::SharedWeights;

@@ -7,8 +7,8 @@
 //! budgets that are smaller by what they grow.
 
 use super::chosen::Chosen;
+use super::pack_request::PackRequest;
 use crate::search::place::refusal::PlanError;
-use crate::search::request::pack_request::PackRequest;
 use crate::simulate::Costs;
 use crate::steps::even;
 use eyelet::ops::{self, Problem, Slice};

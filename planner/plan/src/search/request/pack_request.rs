@@ -2,8 +2,8 @@
 
 use crate::profile::Profile;
 use crate::request::Request;
-use crate::search::Effort;
-use crate::search::strategy::kind::Strategy;
+use crate::search::improve::effort::Effort;
+use crate::search::strategy::Strategy;
 use eyelet::pack::{Encoding, PAGE};
 use eyelet_model::network::Network;
 

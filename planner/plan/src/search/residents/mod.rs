@@ -1,6 +1,5 @@
 //! Which weights stay in the arena: of one plan, and of all plans of a pack.
 
-mod in_flash;
 pub mod pins;
 pub mod refit;
 pub mod shared;

@@ -1,4 +1,5 @@
-//! Which loads stay in the arena if storage is the bottleneck.
+//! Which loads of a plan stay in the arena: where storage is the bottleneck, or where a pack is used
+//! in flash that is slower than memory.
 //!
 //! FlexNN pins weights from the start of the network on ([`first`]). A leaky bucket does better
 //! ([`choose`]): going once around the inference, every load adds its time to a backlog, and every
@@ -7,11 +8,99 @@
 //! residents lie where storage is the bottleneck, and not at the start of the network, where loads
 //! hide behind computing.
 
+use crate::search::place::builder::PlanBuilder;
+use crate::search::place::design::Design;
+use eyelet::pack::{OpKind, PAGE, Region, Step};
 use std::ops::Range;
+
+/// Which loads stay if not all can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pins {
+    /// Those that would come too late from storage.
+    Late,
+    /// Those at the start of the network, as in FlexNN.
+    Head,
+}
+
+impl PlanBuilder<'_> {
+    /// Keeps loads of a design, of up to `capacity` bytes together.
+    pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
+        let network = self.request.network;
+        if network.is_any_in_place() {
+            return self.copy_slow(design, capacity);
+        }
+        let slices = design.slices(network, &self.activations);
+        let reads = &slices.reads;
+        let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
+        if bytes.iter().all(|bytes| *bytes > capacity) {
+            return;
+        }
+        let stays = match pins {
+            Pins::Head => first(&bytes, capacity),
+            Pins::Late => {
+                let mut compute = vec![0; reads.len()];
+                let mut current = 0;
+                for (step, read) in slices.steps.iter().zip(&slices.read_of) {
+                    current = read.unwrap_or(current);
+                    if let Some(sum) = compute.get_mut(current) {
+                        *sum += self.costs.step_ns(step);
+                    }
+                }
+                let load: Vec<u64> =
+                    bytes.iter().map(|bytes| self.precomputed.costs.each_load_ns(*bytes)).collect();
+                choose(&bytes, &load, &compute, capacity)
+            }
+        };
+        for (step, read) in slices.steps.iter().zip(&slices.read_of) {
+            if read.is_some_and(|read| stays[read]) {
+                // A panel stays as a whole, or not at all.
+                let count = if step.chain() == 0 { step.count } else { 0 };
+                let resident = &mut design.layers[step.layer as usize].resident;
+                *resident = resident.saturating_add(count);
+            }
+        }
+    }
+
+    /// Keeps weights that are used in the pack, of up to `capacity` bytes together. In flash that is
+    /// slower than memory, a step takes longer by a known time. So layers are worth so many
+    /// nanoseconds for each byte of memory that they take, and those that are worth most stay.
+    fn copy_slow(&self, design: &mut Design, capacity: u64) {
+        let network = self.request.network;
+        let slices = design.slices(network, &self.activations);
+        let mut gain_ns = vec![0u64; network.layers.len()];
+        for step in slices.steps.iter().filter(|step| step.weights_in == Region::Mapped) {
+            let copied = Step { weights_in: Region::Arena, ..*step };
+            let gain = self.costs.step_ns(step).saturating_sub(self.costs.step_ns(&copied));
+            gain_ns[step.layer as usize] += gain;
+        }
+        let bytes = |layer: usize| {
+            let record = &network.layers[layer];
+            u64::from(record.panels) * u64::from(record.panel_bytes)
+        };
+        let worth = |layer: &usize| gain_ns[*layer] as f64 / bytes(*layer) as f64;
+        let mut layers: Vec<usize> =
+            (0..network.layers.len()).filter(|layer| gain_ns[*layer] > 0).collect();
+        layers.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+        let mut free = capacity;
+        for layer in layers {
+            let record = &network.layers[layer];
+            // Both ends may lie in pages that others have, too.
+            let room = free.saturating_sub(2 * PAGE);
+            let fit = (room / u64::from(record.panel_bytes)).min(record.panels.into()) as u32;
+            let has_panels = OpKind::from_code(record.kind).is_some_and(OpKind::has_panels);
+            let may_part = has_panels && !self.slides(layer);
+            let stay = if may_part || fit == record.panels { fit } else { 0 };
+            if stay > 0 {
+                design.layers[layer].resident = stay;
+                free -= u64::from(stay) * u64::from(record.panel_bytes) + 2 * PAGE;
+            }
+        }
+    }
+}
 
 /// Marks the reads to pin: `bytes[i]` and `load_ns[i]` per read, `compute_ns[i]` the computing
 /// between the use of read `i` and that of the next. At most `capacity` bytes are pinned.
-pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64) -> Vec<bool> {
+fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64) -> Vec<bool> {
     let total: u64 = bytes.iter().sum();
     if total <= capacity {
         return vec![true; bytes.len()];
@@ -107,7 +196,7 @@ impl Reads<'_> {
 }
 
 /// Marks the reads that fit `capacity` together, from the first one on.
-pub fn first(bytes: &[u64], capacity: u64) -> Vec<bool> {
+fn first(bytes: &[u64], capacity: u64) -> Vec<bool> {
     let mut end = 0u64;
     let within = |bytes: &u64| {
         end += bytes;

@@ -1,10 +1,10 @@
 //! Changes to the residents of a finished plan, so that it leaves some of its budget or keeps what
 //! a smaller plan keeps.
 //!
-//! Plans of one pack share residents ([`shared_residents`](super::shared)), which takes
-//! some pages of each budget. Budgets are used to the last page, so a plan that shares gives up
-//! other residents. A new search in a smaller budget would find a plan that is up to a per cent
-//! faster or slower. So the design stays, except for the panels that layers keep.
+//! Plans of one pack share residents ([`shared`](super::shared)), which takes some pages of each
+//! budget. Budgets are used to the last page, so a plan that shares gives up other residents. A new
+//! search in a smaller budget would find a plan that is up to a per cent faster or slower. So the
+//! design stays, except for the panels that layers keep.
 
 use crate::request::Request;
 use crate::search::place::builder::PlanBuilder;

@@ -5,7 +5,7 @@
 //! compared do not begin to read before the inference that they read for. So [`bounds_ns`] is one: a
 //! line of reads, as if there were room for all, and of steps after them.
 
-use super::kind::Strategy;
+use super::Strategy;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::Built;
 use crate::slice::Slices;

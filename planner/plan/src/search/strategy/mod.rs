@@ -1,5 +1,97 @@
-//! The trait of strategies, and the strategies of this crate.
+//! Strategies: the trait, the joint search, and simple strategies with which it is compared.
 
+pub mod draft;
 pub mod guard;
-pub mod kind;
-pub mod own;
+mod joint;
+mod simple;
+
+pub use joint::Joint;
+pub use simple::{Direct, OnDemand, Preload};
+
+use super::algorithms::on_load;
+use super::construct::frugal::refusal;
+use super::improve::PlanResult;
+use super::improve::effort::Effort;
+use super::place::builder::PlanBuilder;
+use super::place::design::Built;
+use super::place::refusal::PlanError;
+use crate::profile::Profile;
+use crate::request::Request;
+use draft::{Draft, finished};
+use eyelet_model::network::Network;
+use eyelet_model::plan::Plan;
+use std::fmt;
+
+/// A way to plan.
+pub trait Strategy: fmt::Debug + Sync {
+    /// Its name on the command line and in packs.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a line.
+    fn about(&self) -> &'static str;
+
+    /// A plan for the budget of the request, or the error that names the smallest budget.
+    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError>;
+
+    /// The fastest plan of this strategy and its variants that takes less than `than_ns`. No layers
+    /// of the builder slide. Plans that read count only if they `may_read`. A plan whose lower bound
+    /// is no less than the time need not be made. By default the strategy is not compared.
+    #[doc(hidden)]
+    fn faster(&self, _: &PlanBuilder<'_>, _than_ns: u64, _may_read: bool) -> Option<Built> {
+        None
+    }
+
+    /// A first plan, without a search. Returns nothing if there is none; [`refusal`] then says why.
+    /// `transformed` is the network whose steps transform weights, for a strategy that
+    /// [`transforms`](Self::transforms).
+    fn begin<'a>(
+        &self,
+        request: &Request<'a>,
+        _transformed: Option<&'a Network>,
+    ) -> Result<Option<Draft<'a>>, PlanError> {
+        Ok(Some(finished(self.name(), request, self.plan(request)?)))
+    }
+
+    /// Whether it is for a board.
+    fn serves(&self, _: &Profile) -> bool {
+        true
+    }
+
+    /// Whether it may have steps transform the weights of their layers.
+    fn transforms(&self) -> bool {
+        false
+    }
+
+    /// Whether steps use weights where they lie, in a pack that lies in memory. Published strategies
+    /// copy all weights.
+    fn uses_in_place(&self) -> bool {
+        false
+    }
+
+    /// Whether all layers are to be computed by the algorithm with the least memory.
+    fn computes_directly(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for dyn Strategy + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Plans with the default effort.
+pub fn plan(strategy: &dyn Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
+    make(strategy, request, Effort::Default).map(|made| made.plan)
+}
+
+/// Plans by a strategy.
+pub fn make(
+    strategy: &dyn Strategy,
+    request: &Request<'_>,
+    effort: Effort,
+) -> Result<PlanResult, PlanError> {
+    let transformed = strategy.transforms().then(|| on_load::fastest(request)).flatten();
+    let draft = strategy.begin(request, transformed.as_ref())?;
+    Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
+}

@@ -27,7 +27,6 @@ mod rebuild;
 mod tests;
 
 use super::refit::Refit;
-use crate::search::Predicted;
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use eyelet_model::tables::Tables;
@@ -55,13 +54,13 @@ const TURNS: usize = 12;
 /// A plan of a pack, before it is laid out.
 pub(in crate::search) struct PlanToLayOut<'a> {
     pub(in crate::search) plan: &'a Plan,
-    pub(in crate::search) predicted_ns: Predicted,
+    pub(in crate::search) predicted_ns: u64,
     /// What it was made of, if that is known.
     pub(in crate::search) refit: Option<&'a Refit<'a>>,
 }
 
 /// A plan that was laid out, and what is predicted of it.
-type LaidOut = Option<(Plan, Predicted)>;
+type LaidOut = Option<(Plan, u64)>;
 
 /// A plan that takes part.
 struct Member<'a> {
@@ -101,7 +100,7 @@ impl Member<'_> {
 pub(in crate::search) fn lay_out(
     network: &Network,
     guests: &[PlanToLayOut<'_>],
-    predict: &dyn Fn(&Plan) -> Predicted,
+    predict: &dyn Fn(&Plan) -> u64,
 ) -> Vec<LaidOut> {
     let members = guests.iter().enumerate().map(|(index, guest)| Member {
         plan: guest.plan.clone(),
@@ -197,7 +196,7 @@ fn arrange(
     network: &Network,
     members: &mut [Member<'_>],
     parts: Option<u64>,
-    predict: &dyn Fn(&Plan) -> Predicted,
+    predict: &dyn Fn(&Plan) -> u64,
 ) -> Result<Vec<LaidOut>, usize> {
     let last = members.len() - 1;
     for _ in 0..TURNS {

@@ -1,69 +1,21 @@
-//! The strategies of this crate: the joint search, and simple ones with which it is compared.
+//! Simple strategies, with which the joint search is compared.
 //!
-//! - `joint` searches everything together ([`joint`](crate::search::construct::constructed)).
 //! - `preload`: all weights are loaded once, as in every engine that is not short of memory.
 //! - `direct`: all weights are loaded once, and every layer uses the algorithm that needs the least
 //!   memory.
 //! - `on-demand`: a layer's weights are loaded when its turn comes, and dropped after it (FlexNN's
 //!   On-Demand baseline, layer streaming). It has no slices, loads nothing ahead and keeps nothing.
 
+use super::Strategy;
 use super::guard::{Contest, bounds_ns};
-use super::kind::Strategy;
 use crate::request::Request;
-use crate::search::Draft;
-use crate::search::Effort;
-use crate::search::PlanResult;
-use crate::search::construct::ways_to_slide::construct;
-use crate::search::make;
+use crate::search::improve::PlanResult;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::{Built, Design};
 use crate::search::place::refusal::{PlanError, refuse};
 use crate::search::place::sliced_network::Loading;
-use crate::search::residents::refit;
 use crate::slice::Cutting;
-use eyelet_model::network::Network;
 use std::time::Instant;
-
-/// Searches slices, residents, load times, addresses and algorithms together.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Joint<'s> {
-    /// Strategies than which no plan is predicted to be slower, in the order in which they are
-    /// compared. The simple ones come after them.
-    pub rivals: &'s [&'s dyn Strategy],
-}
-
-impl Strategy for Joint<'_> {
-    fn name(&self) -> &'static str {
-        refit::NAME
-    }
-
-    fn about(&self) -> &'static str {
-        "slices, residents, load times, addresses and algorithms searched together"
-    }
-
-    fn plan(&self, request: &Request<'_>) -> Result<PlanResult, PlanError> {
-        make(self, request, Effort::Default)
-    }
-
-    fn begin<'a>(
-        &self,
-        request: &Request<'a>,
-        transformed: Option<&'a Network>,
-    ) -> Result<Option<Draft<'a>>, PlanError> {
-        let simple: [&dyn Strategy; 2] = [&Preload, &OnDemand];
-        let rivals: Vec<&dyn Strategy> = self.rivals.iter().copied().chain(simple).collect();
-        let constructed = construct(request, transformed, &rivals);
-        Ok(constructed.map(|found| Draft::Constructed(Box::new(found))))
-    }
-
-    fn transforms(&self) -> bool {
-        true
-    }
-
-    fn uses_in_place(&self) -> bool {
-        true
-    }
-}
 
 /// All weights stay in memory.
 #[derive(Clone, Copy, Debug)]
