@@ -3,7 +3,7 @@
 //!
 //! Two choices are planned and simulated before one is taken: each layer's weights in the fewest
 //! bytes, and each layer by its fastest algorithm. Choices between them gain nothing, since steps
-//! can transform the weights of single layers ([`on_load`](on_load)).
+//! can transform the weights of single layers ([`on_load`]).
 //!
 //! For each budget, the lower bound of [`bound`](crate::bound) is a maximum over cyclic intervals
 //! of layers. It is linear in what the layers cost: those inside count with their time, those

@@ -132,7 +132,7 @@ pub fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     found.into_iter().map(|(_, bytes)| bytes).collect()
 }
 
-/// The error if [`construct`](super::construct) finds nothing. The smallest budget is
+/// The error if construction finds nothing. The smallest budget is
 /// the least over [ways to slide](Search::smallest) and over not sliding.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     let precomputed = Arc::new(Precomputed::new(request));
