@@ -40,6 +40,7 @@ SECOND_LANE=(
     "c            programs in C, for this machine and for ARM under emulation"
     "onnxruntime  outputs next to onnxruntime's; the ONNX project's own tests"
     "scripts      scripts that measure GPUs and plans, and find cycles"
+    "lab          programs of lab/: format, clippy, published evaluations"
 )
 # Only with --all, or by name.
 LONG=(
@@ -233,6 +234,15 @@ section_scripts() {
     for folder in benches/gpu benches/plans tools; do
         python3 -m unittest discover -s "$folder" -p 'test_*.py'
     done
+}
+
+# A workspace of its own, with a lock file of its own.
+section_lab() {
+    local build=(--locked --manifest-path lab/Cargo.toml --target-dir target/lab)
+    cargo fmt --manifest-path lab/Cargo.toml -p eyelet-papers -p eyelet-trials --check
+    cargo clippy "${build[@]}" --all-targets -- -D warnings
+    # Programs that measure have no tests.
+    cargo test "${build[@]}" -p eyelet-papers
 }
 
 section_onnxruntime() {

@@ -457,7 +457,8 @@ def overheads(arguments):
 def adaptation(arguments):
     """All budgets cut in half and given back, while jobs are in the middle of inferences."""
     members = networks(QUICK_RTSWAP if arguments.quick else RTSWAP)
-    command = ["cargo", "run", "--release", "--quiet", "-p", "eyelet-planner", "--example", "budgets", "--"]
+    command = ["cargo", "run", "--release", "--quiet", "--locked", "--manifest-path", "lab/Cargo.toml", "--target-dir", "target/lab"]
+    command += ["--bin", "budgets", "--"]
     rows = []
     for group in [[member] for member in members] + [members]:
         packs = []

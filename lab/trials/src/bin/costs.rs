@@ -1,5 +1,5 @@
 //! What layers were predicted to take beside what they take here, with all weights resident, for each
-//! algorithm: `cargo run --release -p eyelet-planner --example costs -- model.onnx [threads [profile.toml]]`.
+//! algorithm: `cargo run --release --manifest-path lab/Cargo.toml --bin costs -- model.onnx [threads [profile.toml]]`.
 //!
 //! Networks by one algorithm each take turns, so that a disturbance is spread over them; every time is a
 //! median. Weights are as cold as they are in a network that runs again and again.

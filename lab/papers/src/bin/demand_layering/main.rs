@@ -4,7 +4,7 @@
 mod darknet;
 mod published;
 
-use eyelet_planner::published::demand::Pipeline;
+use eyelet_published::demand::Pipeline;
 use published::{PIPELINES, SIDE, SUBJECTS};
 
 const MIB: f64 = (1 << 20) as f64;

@@ -1,5 +1,5 @@
 //! What scratch is worth to steps that transform their weights: predicted and measured, from the least to all that they can use:
-//! `cargo run --release -p eyelet-planner --example scratch -- model.onnx [profile.toml]`.
+//! `cargo run --release --manifest-path lab/Cargo.toml --bin scratch -- model.onnx [profile.toml]`.
 //!
 //! One thread. All amounts of scratch of a layer, and the direct algorithm, take turns with weights that no cache holds; every time is
 //! a median.

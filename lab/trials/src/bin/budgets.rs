@@ -1,6 +1,6 @@
 //! How long it takes to change the budgets of all networks of a set, in the middle of their jobs: to half and back.
 //!
-//!     cargo run --release -p eyelet-planner --example budgets -- 50 A.pack B.pack
+//!     cargo run --release --manifest-path lab/Cargo.toml --bin budgets -- 50 A.pack B.pack
 //!
 //! Each pack has plans for two budgets, made with `--exact`. Prints an object: of both directions the times of the change, of
 //! the reads in it, and of all else. Fails if an output is another one than that of the network alone.

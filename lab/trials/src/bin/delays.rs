@@ -1,5 +1,5 @@
 //! SwapNet's delay model, fitted to what layers of networks are predicted to take on a board:
-//! `cargo run --release -p eyelet-planner --example delays -- BOARD NETWORK...`, with networks of
+//! `cargo run --release --manifest-path lab/Cargo.toml --bin delays -- BOARD NETWORK...`, with networks of
 //! `eyelet zoo`.
 
 use eyelet_planner::algorithm::Algorithm;

@@ -8,9 +8,9 @@
 
 use crate::darknet::{Layer, densenet201, resnet152, yolov3, yolov4, yolov4_p6};
 use eyelet::pack::PAGE;
-use eyelet_planner::profile::Read;
-use eyelet_planner::published::demand::{DELTA, Pipeline, bare, capacities};
-use eyelet_planner::simulate::{Durations, play};
+use eyelet_plan::profile::Read;
+use eyelet_plan::simulate::{Durations, play};
+use eyelet_published::demand::{DELTA, Pipeline, bare, capacities};
 
 /// Share of reading in the time to read and copy. With a share of 0.82 or more the delays of all networks come in the
 /// published order; with less, YOLOv3's synchronous pipeline comes before its asynchronous one.
