@@ -27,11 +27,14 @@ INNER = 6
 
 
 def crates():
-    """{name: root file} of the libraries and programs of the workspace."""
+    """{name: root file} of the libraries and programs of the workspaces."""
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
-    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    packages = []
+    for folder in [ROOT, ROOT / "lab"]:
+        metadata = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+        packages += json.loads(metadata)["packages"]
     found = {}
-    for package in metadata["packages"]:
+    for package in packages:
         for target in package["targets"]:
             if "lib" in target["kind"]:
                 found[package["name"]] = Path(target["src_path"])

@@ -3,4 +3,4 @@
 # Results of random sets are kept by seed in target/tasks; delete that folder to run everything again.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo run --release --quiet -p eyelet-tasks --example results -- lab/results/tasks.md target/tasks "$@"
+cargo run --release --quiet --locked --manifest-path lab/Cargo.toml --target-dir target/lab --bin results -- lab/results/tasks.md target/tasks "$@"

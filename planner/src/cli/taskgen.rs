@@ -4,9 +4,7 @@ use super::Error;
 use super::files::Files;
 use super::output::Output;
 use eyelet_planner::replace::replace;
-use eyelet_tasks::generate::{self, harder, uniform};
-use eyelet_tasks::papers::costs::{Approach, CHUNKS};
-use eyelet_tasks::papers::drawn;
+use eyelet_tasks::generate::{self, harder, table3, uniform};
 use eyelet_tasks::set::TaskSet;
 use serde::Serialize;
 use std::fmt;
@@ -97,9 +95,9 @@ fn draw(args: &Args) -> (TaskSet, Vec<u64>) {
             (harder::set(args.load, args.overflow, args.seed, args.index), harder::CHUNKS.to_vec())
         }
         Kind::Table3 => {
-            let sets = drawn::growing(args.seed, args.index);
-            let set = &sets[tasks.clamp(4, 13) - 4];
-            (Approach::RtSwap.set(set, 1.0, true), CHUNKS.to_vec())
+            let sets = table3::growing(args.seed, args.index);
+            let drawn = &sets[tasks.clamp(4, 13) - 4];
+            (drawn.set(1.0, true), table3::CHUNKS.to_vec())
         }
         Kind::Uniform => {
             let shape = uniform::Shape {

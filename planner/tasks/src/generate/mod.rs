@@ -1,8 +1,10 @@
 //! Random task sets, seeded: the same seed gives the same set everywhere.
 //!
-//! [`harder`] draws sets with short and different periods, [`uniform`] sets of a given load (UUniFast).
+//! [`harder`] draws sets with short and different periods, [`table3`] sets of published networks, [`uniform`] sets of a
+//! given load (UUniFast).
 
 pub mod harder;
+pub mod table3;
 pub mod toml;
 pub mod uniform;
 

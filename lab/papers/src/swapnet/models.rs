@@ -5,7 +5,7 @@
 //! mean, variance, and a counter (Table 2 counts them so: five of the normalisation alone). One
 //! with a bias has two.
 
-use super::delays::Layer;
+use eyelet_tasks::swapnet::delays::Layer;
 
 /// Layers being put together for one square image.
 struct Builder {

@@ -1,10 +1,12 @@
 //! RT-Swap's Fig. 7: how many random sets the test admits, by approach.
 
 use super::costs::Approach;
-use super::drawn::{Drawn, growing, sharpening};
 use super::{base, study};
 use crate::sweep::{Progress, each};
-use crate::volumes::published;
+use eyelet_tasks::generate::random;
+use eyelet_tasks::generate::table3::{Drawn, Member, growing};
+use eyelet_tasks::volumes::published;
+use rand::Rng;
 
 /// Sets for each point.
 pub const SETS: u64 = 100;
@@ -62,6 +64,24 @@ pub fn tolerated(judge: Judge, seed: u64, progress: &Progress) -> Vec<Option<u64
     })
 }
 
+/// Fig. 7(c): ten tasks of the lowest resolution; one random task at a time gets the highest. The sets
+/// for 0, 1, … 10 tasks of the highest.
+pub fn sharpening(seed: u64, index: u64) -> Vec<Drawn> {
+    let mut random = random(seed, index + (1 << 32));
+    let low = |_| Member { resolution: 0, ..Member::draw(&mut random) };
+    let mut drawn = Drawn { members: (0..10).map(low).collect() };
+    let mut order: Vec<usize> = (0..10).collect();
+    for k in (1..order.len()).rev() {
+        order.swap(k, random.random_range(0..=k));
+    }
+    let mut sets = vec![drawn.clone()];
+    for task in order {
+        drawn.members[task].resolution = 2;
+        sets.push(drawn.clone());
+    }
+    sets
+}
+
 /// Fig. 7(c): for each set of ten tasks, how many can have the high resolution.
 pub fn sharp(approach: Approach, seed: u64, progress: &Progress) -> Vec<u64> {
     each(SETS, progress, |index| {
@@ -82,4 +102,16 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) =
         values.into_iter().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     if count == 0 { 0.0 } else { sum / f64::from(count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_task_has_the_highest_resolution() {
+        let sharper = sharpening(1, 0);
+        let high = |set: &Drawn| set.members.iter().filter(|m| m.resolution == 2).count();
+        assert_eq!(sharper.iter().map(high).collect::<Vec<_>>(), (0..=10).collect::<Vec<_>>());
+    }
 }

@@ -1,11 +1,11 @@
 //! Prints SwapNet's tables, ours beside the published figures, as Markdown; how long lookup tables
 //! take goes to the standard error.
 
+use eyelet_papers::swapnet::report;
+use eyelet_papers::swapnet::scenarios::{NX, SCENARIOS, SHRINKING, bytes, chain};
+use eyelet_papers::swapnet::table::{Table, Tables};
 use eyelet_tasks::swapnet::blocks::{Budget, partition};
 use eyelet_tasks::swapnet::chain::Objective;
-use eyelet_tasks::swapnet::report;
-use eyelet_tasks::swapnet::scenarios::{NX, SCENARIOS, SHRINKING, bytes, chain};
-use eyelet_tasks::swapnet::table::{Table, Tables};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

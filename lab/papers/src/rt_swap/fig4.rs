@@ -1,8 +1,7 @@
 //! RT-Swap's Fig. 4: 300 MB swapped, by method and by chunk size.
 
-use super::costs::{
-    IN_MS_PER_MB, MS_PER_CHUNK, OUT_MS_PER_MB, PAGEABLE_IN_MS_PER_MB, PAGEABLE_OUT_MS_PER_MB,
-};
+use super::costs::{PAGEABLE_IN_MS_PER_MB, PAGEABLE_OUT_MS_PER_MB};
+use eyelet_tasks::generate::table3::{IN_MS_PER_MB, MS_PER_CHUNK, OUT_MS_PER_MB};
 
 /// Published swap-out times of 300 MB, by chunk size in megabytes.
 pub const PUBLISHED_OUT_MS: [(u32, f64); 3] = [(2, 35.3), (64, 26.2), (256, 41.6)];

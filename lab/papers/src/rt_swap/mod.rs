@@ -3,9 +3,7 @@
 pub mod base;
 pub mod case_study;
 pub mod costs;
-pub mod drawn;
 pub mod fig4;
 pub mod fig7;
 pub mod study;
 pub mod table2;
-pub mod table3;

@@ -5,8 +5,10 @@
 //! more memory and takes the best of the rest. A row that needs more memory than a better one is
 //! never taken. So only the others are kept here, by memory: looking up is a binary search.
 
-use super::blocks::{self, Budget, Partition, PartitionError, count, each, partitions};
-use super::chain::{Carry, Chain, Objective};
+use eyelet_tasks::swapnet::blocks::{
+    self, Budget, Partition, PartitionError, count, each, partitions,
+};
+use eyelet_tasks::swapnet::chain::{Carry, Chain, Objective};
 
 /// More rows than this are not listed.
 pub const MOST_ROWS: u64 = 2_000_000;

@@ -1,20 +1,20 @@
 //! Writes `lab/results/tasks.md`: RT-Swap's tables and figures, and the study, ours next to the published figures.
 //!
-//! `cargo run --release -p eyelet-tasks --example results -- lab/results/tasks.md target/tasks-cache`
+//! `cargo run --release --manifest-path lab/Cargo.toml --bin results -- lab/results/tasks.md target/tasks-cache`
 //! Results are kept in the folder by seed, so that a second run only writes.
 
 use eyelet::tasks::Policy;
+use eyelet_papers::rt_swap::costs::Approach;
+use eyelet_papers::rt_swap::fig7::{self, Judge};
+use eyelet_papers::rt_swap::study::{self, Judged};
+use eyelet_papers::rt_swap::{base, case_study, fig4, table2};
+use eyelet_papers::swapnet::report;
+use eyelet_papers::sweep::{Cache, Progress};
 use eyelet_tasks::generate::harder;
-use eyelet_tasks::papers::costs::Approach;
-use eyelet_tasks::papers::fig7::{self, Judge};
-use eyelet_tasks::papers::study::{self, Judged};
-use eyelet_tasks::papers::{base, case_study, fig4, table2};
 use eyelet_tasks::schedule::least_memory;
 use eyelet_tasks::set::TaskSet;
 use eyelet_tasks::set::file::{Declared, parse};
 use eyelet_tasks::set::units::human_bytes;
-use eyelet_tasks::swapnet::report;
-use eyelet_tasks::sweep::{Cache, Progress};
 use eyelet_tasks::volumes::search::Freedom;
 use std::error::Error;
 use std::fmt::Write;

@@ -1,16 +1,16 @@
 //! The study: which sets each test admits, and whether admitted sets ever miss.
 //!
-//! 1000 sets of Table III (100 for each of 4 to 13 tasks), and 900 harder ones ([`crate::generate::harder`]).
+//! 1000 sets of Table III (100 for each of 4 to 13 tasks), and 900 harder ones ([`eyelet_tasks::generate::harder`]).
 
-use super::costs::{Approach, CHUNKS};
-use super::drawn::{Drawn, growing};
-use crate::analysis::utilization::{processor, storage, utilization};
-use crate::generate::harder;
-use crate::set::{Assignment, TaskSet};
-use crate::simulate::{Arrivals, Mode, Options, Times, simulate};
-use crate::volumes::published;
-use crate::volumes::search::{Freedom, least_load, search};
+use super::costs::Approach;
 use eyelet::tasks::Policy;
+use eyelet_tasks::analysis::utilization::{processor, storage, utilization};
+use eyelet_tasks::generate::harder;
+use eyelet_tasks::generate::table3::{CHUNKS, Drawn, growing};
+use eyelet_tasks::set::{Assignment, TaskSet};
+use eyelet_tasks::simulate::{Arrivals, Mode, Options, Times, simulate};
+use eyelet_tasks::volumes::published;
+use eyelet_tasks::volumes::search::{Freedom, least_load, search};
 use serde::{Deserialize, Serialize};
 
 /// The tests, from the published one on; each admits what its predecessor admits, or almost.

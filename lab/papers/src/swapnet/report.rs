@@ -1,13 +1,14 @@
 //! SwapNet's tables, ours beside the published figures, as a section of Markdown.
 
-use super::blocks::{count, smallest_budget, smallest_budget_of};
 use super::budgets::shares;
 use super::cells::{Error, ROW, each, mib, ms, percent, range};
-use super::chain::Block;
 use super::figures;
 use super::methods::{Method, Outcome, Parts, Subject};
 use super::scenarios::{Member, NX, SCENARIOS, Scenario, bytes, chain};
+use super::smallest::smallest_budget_of;
 use super::timeline::{Run, Storage, run};
+use eyelet_tasks::swapnet::blocks::{count, smallest_budget};
+use eyelet_tasks::swapnet::chain::Block;
 use std::fmt::Write;
 
 /// The whole section.
@@ -31,7 +32,7 @@ const INTRODUCTION: &str = "\
 ## SwapNet: three applications
 
 All sizes are MiB. Nothing here was measured on the publication's devices. Sizes follow from the networks,
-times from the delay model with the rates of `planner/tasks/src/swapnet/scenarios.rs`, of which few are published.
+times from the delay model with the rates of `lab/papers/src/swapnet/scenarios.rs`, of which few are published.
 So compare memory in numbers and latency in order of magnitude.
 [How it works, and where it differs](../papers/swapnet.md).
 

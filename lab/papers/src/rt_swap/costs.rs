@@ -1,23 +1,11 @@
-//! What swapping costs on RT-Swap's machine, fitted to its Fig. 4, and the approaches that it compares.
-//!
-//! Fig. 4 gives 26.2 ms to swap out 300 MB in chunks of 64 MB, 35.3 ms with 2 MB and 41.6 ms with 256 MB. A time per megabyte
-//! and a time per chunk reproduce all three; swapping in takes 28.3 ms with the same time per chunk.
+//! The costs of swapping with the approaches that RT-Swap compares.
 
-use super::drawn::Drawn;
 use super::table2::OBJECTS;
-use super::table3::GPU_GB;
-use crate::set::{Cost, Storage, Swappable, Task, TaskSet, Transfer};
+use eyelet_tasks::generate::table3::{
+    CHUNKS, Drawn, IN_MS_PER_MB, MS_PER_CHUNK, OUT_MS_PER_MB, gigabytes, transfer,
+};
+use eyelet_tasks::set::{Storage, Swappable, TaskSet};
 
-const MB: f64 = 1e6;
-
-/// Chunk sizes that the paper considers.
-pub const CHUNKS: [u64; 8] =
-    [64_000_000, 32_000_000, 128_000_000, 16_000_000, 256_000_000, 8_000_000, 4_000_000, 2_000_000];
-
-/// Milliseconds per megabyte and per chunk.
-pub const OUT_MS_PER_MB: f64 = 0.0810;
-pub const IN_MS_PER_MB: f64 = (28.3 - 5.0 * MS_PER_CHUNK) / 320.0;
-pub const MS_PER_CHUNK: f64 = 0.0735;
 /// Pageable memory: 192.6 and 93.9 ms for 320 MB.
 pub const PAGEABLE_OUT_MS_PER_MB: f64 = 192.6 / 320.0;
 pub const PAGEABLE_IN_MS_PER_MB: f64 = 93.9 / 320.0;
@@ -79,37 +67,19 @@ impl Approach {
 
     /// The drawn set on a GPU with this part of its memory. `clean`: weights are read-only, swapping out writes nothing.
     pub fn set(self, drawn: &Drawn, memory: f64, clean: bool) -> TaskSet {
+        let mut set = drawn.set(memory, clean);
         let (out, into, per_chunk) = self.rates();
-        let transfer = |ms_per_mb: f64| Transfer {
-            per_chunk_ns: (per_chunk * 1e6) as u64,
-            bytes_per_second: (MB * 1e3 / ms_per_mb) as u64,
-        };
-        let storage = Storage {
+        set.storage = Storage {
             chunk_bytes: self.chunks()[0],
-            read: transfer(into),
-            write: (!clean).then(|| transfer(out)),
+            read: transfer(into, per_chunk),
+            write: (!clean).then(|| transfer(out, per_chunk)),
         };
-        let task = |(k, member): (usize, &super::drawn::Member)| {
+        for (task, member) in set.tasks.iter_mut().zip(&drawn.members) {
             let (network, at) = (member.of(), member.resolution);
-            let gigabytes = |gb: f64| ((gb + self.added_gb(member.network)) * 1e9).round() as u64;
-            let compute_ns = (network.compute_ms[at] * 1e6) as u64;
-            let cost = Cost {
-                compute_ns,
-                step_ns: compute_ns,
-                bytes: gigabytes(network.memory_gb[at]),
-                weights: Swappable::of(gigabytes(network.swappable_gb[at])),
-                room: Swappable::default(),
-                streams: false,
-            };
-            let period_ns = (member.period_ms * 1e6) as u64;
-            let name = format!("{} {}", k + 1, network.name);
-            Task { name, period_ns, deadline_ns: period_ns, jitter_ns: 0, urgency: 1.0, cost }
-        };
-        TaskSet {
-            memory_bytes: (GPU_GB * 1e9 * memory).round() as u64,
-            page_bytes: 0,
-            storage,
-            tasks: drawn.members.iter().enumerate().map(task).collect(),
+            let added_gb = self.added_gb(member.network);
+            task.cost.bytes = gigabytes(network.memory_gb[at] + added_gb);
+            task.cost.weights = Swappable::of(gigabytes(network.swappable_gb[at] + added_gb));
         }
+        set
     }
 }

@@ -10,10 +10,10 @@
 //!   network.
 //! - [`Method::Swap`] (SNet): blocks, with or without [`Parts`].
 
-use super::blocks::{self, Budget, Partition, PartitionError};
-use super::chain::{Block, Carry, Chain, Objective, ranges};
-use super::delays::{Delays, Layer, Times};
 use super::timeline::{Run, alone};
+use eyelet_tasks::swapnet::blocks::{self, Budget, Partition, PartitionError};
+use eyelet_tasks::swapnet::chain::{Block, Carry, Chain, Objective, ranges};
+use eyelet_tasks::swapnet::delays::{Delays, Layer, Times};
 
 /// What computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! in order of deadlines, each touches all its memory in order, and the most that one job of a task had to bring in is
 //! its volume for the test.
 
-use crate::analysis::theorem1::{Swapped, Theorem1, theorem1};
-use crate::set::TaskSet;
+use eyelet_tasks::analysis::theorem1::{Swapped, Theorem1, theorem1};
+use eyelet_tasks::set::TaskSet;
 use std::collections::VecDeque;
 
 /// Jobs of each task that are emulated.
@@ -18,7 +18,7 @@ pub fn test(set: &TaskSet) -> Theorem1 {
     let volumes = emulate(set);
     let read = set.storage.read;
     let write = set.storage.write.unwrap_or(read);
-    let swapped = |(task, &bytes): (&crate::set::Task, &u64)| Swapped {
+    let swapped = |(task, &bytes): (&eyelet_tasks::set::Task, &u64)| Swapped {
         period_ns: task.period_ns,
         compute_ns: task.cost.compute_ns,
         in_ns: if bytes == 0 { 0 } else { read.time_ns(bytes) },

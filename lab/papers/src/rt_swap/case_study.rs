@@ -1,10 +1,10 @@
 //! RT-Swap's case study: Table IV's six tasks, simulated, with Fig. 8's latencies and Fig. 9's responses.
 
 use super::costs::Approach;
-use super::drawn::{Drawn, Member};
-use crate::set::{Assignment, TaskSet};
-use crate::simulate::{Arrivals, Mode, Options, Outcome, Times, simulate};
 use eyelet::tasks::{Policy, SetError};
+use eyelet_tasks::generate::table3::{Drawn, Member};
+use eyelet_tasks::set::{Assignment, TaskSet};
+use eyelet_tasks::simulate::{Arrivals, Mode, Options, Outcome, Times, simulate};
 
 /// A row of Table IV: network and resolution (indices of Table III), deadline, published volume.
 pub const TABLE4: [(usize, usize, f64, u64); 6] = [

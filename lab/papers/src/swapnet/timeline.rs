@@ -9,7 +9,7 @@
 //! they have one drive ([`Storage::Shared`]): then reads of all networks are served in the order in
 //! which they are asked for.
 
-use super::chain::Block;
+use eyelet_tasks::swapnet::chain::Block;
 
 /// From when to when something lasts, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub fn alone(blocks: &[Block]) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swapnet::delays::Times;
+    use eyelet_tasks::swapnet::delays::Times;
 
     fn block(bytes: u64, in_ns: i64, ex_ns: i64, out_ns: i64) -> Block {
         Block { bytes, times: Times { in_ns, ex_ns, out_ns } }

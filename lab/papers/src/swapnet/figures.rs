@@ -1,12 +1,13 @@
 //! SwapNet's ablations and micro-benchmarks (Fig. 15 to 18), lookup tables and objectives, as
 //! Markdown.
 
-use super::blocks::{Budget, best, enumerate, smallest_budget_of};
 use super::cells::{Error, ROW, each, mib, ms, percent, range};
-use super::chain::{Carry, Objective};
 use super::methods::{Method, Parts, outcome};
 use super::scenarios::{ABLATIONS, Member, NANO, NX, SCENARIOS, SHRINKING, bytes, chain, subject};
+use super::smallest::smallest_budget_of;
 use super::table::{Table, Tables};
+use eyelet_tasks::swapnet::blocks::{Budget, best, enumerate};
+use eyelet_tasks::swapnet::chain::{Carry, Objective};
 use std::fmt::Write;
 
 pub fn ablations(text: &mut String) -> Result<(), Error> {

@@ -9,12 +9,13 @@
 //! pixels a side, those of YOLOv3 416. Latencies are therefore orders of magnitude; memory is
 //! exact.
 
-use super::blocks::{self, Budget};
 use super::budgets::{BudgetError, Demand, budgets};
-use super::chain::Chain;
-use super::delays::{Delays, Layer};
 use super::methods::{Device, Parts, Processor, Subject};
 use super::models::{fcn_resnet101, resnet101, vgg19, yolov3};
+use super::smallest::smallest_as_published;
+use eyelet_tasks::swapnet::blocks::Budget;
+use eyelet_tasks::swapnet::chain::Chain;
+use eyelet_tasks::swapnet::delays::{Delays, Layer};
 
 pub const MIB: f64 = (1 << 20) as f64;
 
@@ -232,7 +233,7 @@ impl Scenario {
                 bytes: whole.bytes,
                 latency_ns: whole.times.ex_ns.unsigned_abs(),
                 urgency: member.urgency,
-                floor: blocks::smallest_as_published(&chain, 0.0),
+                floor: smallest_as_published(&chain, 0.0),
             }
         };
         self.members.iter().map(demand).collect()
