@@ -26,7 +26,7 @@ GPU_FEATURES=(--features eyelet-planner/cuda)
 # Sections of one lane run one after the other, next to those of the other lane. The lanes build in different folders:
 # Cargo lets one build at a time into a folder.
 FIRST_LANE=(
-    "lints        format, clippy and rustdoc without a warning, no cycle among modules; compiles for 64-bit ARM Linux"
+    "lints        format, clippy and rustdoc without a warning, no cycle among modules, no arrow upward; compiles for 64-bit ARM Linux"
     "host         all tests of the library and the planner; GPU kernels on a driver that runs them on the processor"
     "gpu          GPU kernels by the compilers of every board; the driver as it is linked into firmware"
     "boards       plans and runs with this machine described as other boards"
@@ -39,7 +39,7 @@ SECOND_LANE=(
     "arm          64-bit ARM Linux under emulation: unit tests, kernel loops, the host's outputs bit for bit"
     "c            programs in C, for this machine and for ARM under emulation"
     "onnxruntime  outputs next to onnxruntime's; the ONNX project's own tests"
-    "scripts      scripts that measure GPUs and plans, and find cycles"
+    "scripts      scripts that measure GPUs and plans, and find cycles and arrows"
     "lab          programs of lab/: format, clippy, published evaluations"
 )
 # Only with --all, or by name.
@@ -92,6 +92,7 @@ section_lints() {
     done
     cargo fmt --manifest-path python/Cargo.toml --check
     tools/cycles.py
+    tools/floors.py
     gpu_compiler
     cargo clippy --workspace --all-targets "${GPU_FEATURES[@]}" -- -D warnings
     # Without an operating system.
