@@ -11,6 +11,7 @@ pub mod cores;
 pub mod memory;
 #[cfg(any(test, feature = "testing"))]
 pub mod naive;
+pub mod order;
 pub mod paced;
 pub mod profile;
 pub mod range;

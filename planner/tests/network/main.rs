@@ -9,6 +9,7 @@ mod ffi;
 mod flight;
 mod hostile;
 mod mapped;
+mod orders;
 mod over;
 mod plans;
 mod rings;

@@ -22,6 +22,7 @@ pub use improve::effort::Effort;
 pub use place::refusal::PlanError;
 pub use request::chosen::{Chosen, choose, choose_shape};
 pub use request::longest_step::choose_bounded;
+pub use request::orders::in_orders;
 pub use request::pack_request::PackRequest;
 pub use strategy::draft::Draft;
 pub use strategy::{Direct, Joint, OnDemand, Preload, Strategy, make, plan};

@@ -20,7 +20,7 @@ use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::range::range_ns;
 use eyelet_planner::search::{
-    self, Effort, PackRequest, PlanError, PlanResult, Request, choose_bounded,
+    self, Effort, PackRequest, PlanError, PlanResult, Request, choose_bounded, in_orders,
 };
 use eyelet_planner::search::{Chosen, choose, choose_shape};
 use eyelet_planner::simulate::simulate;
@@ -60,12 +60,16 @@ pub(super) fn least_of_all(
 
 /// The smallest budget that can be met.
 pub fn least(request: &PackRequest<'_>, model: &Path, graph: &Graph) -> Result<Least, Error> {
-    let mut network = lower(request, model, graph)?;
-    let weights_bytes = place_weights(&mut network);
+    let network = lower(request, model, graph)?;
     let (strategy, threads) = (request.strategy, request.threads);
-    let request = Request { exact: true, ..request.of(&network, weights_bytes, 0) };
     // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
-    match search::make(strategy, &request, Effort::Fast) {
+    let refused = in_orders(strategy, &network, |network| {
+        let mut network = network.clone();
+        let weights_bytes = place_weights(&mut network);
+        let request = Request { exact: true, ..request.of(&network, weights_bytes, 0) };
+        search::make(strategy, &request, Effort::Fast)
+    });
+    match refused {
         Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
             let strategy = strategy.name();
             Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })

@@ -31,6 +31,16 @@ pub enum PlanError {
     Tables { limit_ns: u64 },
 }
 
+impl PlanError {
+    /// The smallest budget, where the budget is too small; else no budget will do.
+    pub(in crate::search) fn smallest(&self) -> u64 {
+        match self {
+            Self::Budget { smallest, .. } => *smallest,
+            _ => u64::MAX,
+        }
+    }
+}
+
 /// Why a layer can be too large for a budget, apart from its activations.
 pub const SLICE: &str = "one slice of its weights and its scratch beside the activations";
 

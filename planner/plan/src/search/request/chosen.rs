@@ -15,6 +15,7 @@
 //! cache that all processors share. So a larger budget is also planned for the size of that cache,
 //! unless it has room for all weights.
 
+use super::orders::in_orders;
 use super::pack_request::PackRequest;
 use crate::bound::least_bound_ns;
 use crate::request::Request;
@@ -73,9 +74,12 @@ struct Finished<'a> {
     refits: Vec<Option<Arc<Refit<'a>>>>,
 }
 
-/// Chooses the algorithms of a network's layers and plans it for all budgets.
+/// Chooses the algorithms of a network's layers and plans it for all budgets, [in another order](in_orders) if the
+/// smallest of them asks for it.
 pub fn choose(network: &Network, request: &PackRequest<'_>) -> Result<Chosen, PlanError> {
-    choose_among(network, request, offered(network, request), &SharedWeights::default())
+    in_orders(request.strategy, network, |network| {
+        choose_among(network, request, offered(network, request), &SharedWeights::default())
+    })
 }
 
 /// Plans one of several shapes of a network for all budgets. Layers whose weights are those of an
@@ -90,7 +94,9 @@ pub fn choose_shape(
         true => AlgorithmSet::Exact,
         false => AlgorithmSet::Transformed,
     };
-    choose_among(network, request, by_sets(network, request, &[set]), shared)
+    in_orders(request.strategy, network, |network| {
+        choose_among(network, request, by_sets(network, request, &[set]), shared)
+    })
 }
 
 /// The plans of the fastest of these choices.

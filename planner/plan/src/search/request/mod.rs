@@ -2,4 +2,5 @@
 
 pub mod chosen;
 pub mod longest_step;
+pub mod orders;
 pub mod pack_request;
