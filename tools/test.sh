@@ -93,6 +93,7 @@ section_lints() {
     cargo fmt --manifest-path python/Cargo.toml --check
     tools/cycles.py
     tools/floors.py
+    tools/kinds.py
     gpu_compiler
     cargo clippy --workspace --all-targets "${GPU_FEATURES[@]}" -- -D warnings
     # Without an operating system.

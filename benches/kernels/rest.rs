@@ -151,7 +151,7 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
     let inputs: [Tensor; INPUTS] =
         std::array::from_fn(|i| case.inputs.get(i).map_or(Tensor::default(), |dims| record(*dims)));
     let output = record(case.output);
-    let copies = case.layer.kind == OpKind::Copy as u32;
+    let copies = ops::takes_buffers(&case.layer);
     let sizes = |tensor: &Tensor| match copies {
         true => (1, floats(&tensor.dims)),
         false => (tensor.rows() as usize, tensor.cols() as usize),

@@ -10,7 +10,7 @@
 
 pub use eyelet_check as check;
 pub use eyelet_model::{
-    algorithm, chunks, darknet, graph, import, layout, leftovers, limits, network, npy, open,
+    algorithm, chunks, darknet, graph, import, layout, leftovers, limits, network, npy, open, ops,
     passes, plan, reference, replace, rounding, size, tables, weights, write, zoo,
 };
 pub use eyelet_plan::{

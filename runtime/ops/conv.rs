@@ -164,6 +164,11 @@ pub(super) const ROW: Operator = Operator {
     ..Operator::new(OpKind::Conv, 2, validate, run)
 };
 
+/// Whether a layer is computed here: others have the same parameters.
+pub(super) fn is_conv(layer: &Layer) -> bool {
+    layer.kind == ROW.kind as u32
+}
+
 /// The rows of the lines that the windows of some rows pass over.
 pub(super) fn lines_seen(layer: &Layer, tensors: [&Tensor; 2], made: &Range<u64>) -> Range<u64> {
     let p: ConvParams = params(layer);

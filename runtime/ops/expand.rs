@@ -29,11 +29,9 @@ mod way;
 pub(super) use scratch::scratch_bytes;
 pub(super) use way::panels_at_once;
 
-use super::{Call, LayerError, Problem, check, row, winograd};
-use crate::kernels::table::TILES;
-use crate::pack::{
-    ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
-};
+use super::winograd::transformed;
+use super::{Call, Problem, row};
+use crate::pack::{Encoding, Isa, Layer};
 use way::Way;
 
 /// Weights that are expanded at once for one row: half of a first-level cache.
@@ -45,33 +43,6 @@ pub(super) fn expands(layer: &Layer, algorithm: u32) -> bool {
     let widens = row(layer).is_some_and(|operator| operator.widens);
     let encoded = layer.encoding != Encoding::F32 as u32 && !widens;
     encoded || algorithm != 0
-}
-
-/// The record of a convolution whose steps are computed by F(algorithm, 3), with panels of
-/// frequencies; an error if it cannot be.
-pub(super) fn transformed(
-    layer: &Layer,
-    input: &Tensor,
-    algorithm: u32,
-    isa: Isa,
-) -> Result<Layer, LayerError> {
-    let largest = TILES[TILES.len() - 1] as u64;
-    let known = TILES.contains(&(algorithm as usize));
-    check(known, "algorithm of a step", algorithm.into(), largest)?;
-    let what = "operator of a layer that a step computes by another algorithm";
-    check(layer.kind == OpKind::Conv as u32, what, layer.kind.into(), OpKind::Conv as u64)?;
-    let p: ConvParams = params(layer);
-    let what = "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1,";
-    let taps = u64::from(p.kernel[0]) * u64::from(p.kernel[1]);
-    check(p == winograd::direct(p.pad, p.groups), what, taps, 9)?;
-    let points = u64::from(algorithm + 2) * u64::from(algorithm + 2);
-    let channels = u64::from(input.cols() / p.groups.max(1));
-    let bytes = Encoding::F32.panel_bytes(points * channels, isa.panel(), isa.panel());
-    let bytes = bytes.unwrap_or(u64::MAX);
-    let panel_bytes = u32::try_from(bytes)
-        .map_err(|_| LayerError::Field("bytes of a transformed panel", bytes, u32::MAX.into()))?;
-    let params = params_words(&WinogradParams { tile: algorithm, pad: p.pad, groups: p.groups });
-    Ok(Layer { kind: OpKind::Winograd as u32, panel_bytes, encoding: 0, params, ..*layer })
 }
 
 /// How one step's weights become what its operator reads.

@@ -230,7 +230,7 @@ pub fn validate(
 /// The record that a layer would have if it were stored as steps of this algorithm make it for
 /// themselves; none where it cannot be computed by it.
 pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> Option<Layer> {
-    expand::transformed(layer, input, algorithm, isa).ok()
+    winograd::transformed(layer, input, algorithm, isa).ok()
 }
 
 /// Panels of a layer (its record as [`transformed`], or with floats for weights) that are expanded
@@ -292,7 +292,7 @@ pub fn outside(
 }
 
 /// Whether a layer addresses its operands' whole buffers, by strides: it then takes each as one row.
-pub(crate) fn takes_buffers(layer: &Layer) -> bool {
+pub fn takes_buffers(layer: &Layer) -> bool {
     row(layer).is_some_and(|operator| operator.addresses == Addresses::Buffers)
 }
 

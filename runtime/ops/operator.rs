@@ -122,6 +122,11 @@ impl OpKind {
         super::row_of(self).inputs
     }
 
+    /// Of which inputs the output may be the very tensor.
+    pub fn in_place(self) -> [bool; INPUTS] {
+        super::row_of(self).in_place
+    }
+
     /// Whether the weights are panels of output channels (of Lookup, of entries), of which a step may
     /// take some.
     pub fn has_panels(self) -> bool {

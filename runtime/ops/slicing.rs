@@ -2,8 +2,7 @@
 
 use super::conv::chains;
 use super::{
-    Addresses, LayerError, Operator, Panels, Problem, Reads, Slice, check, cuda, expand, row,
-    winograd,
+    Addresses, LayerError, Operator, Panels, Problem, Reads, Slice, check, cuda, row, winograd,
 };
 use crate::pack::{INPUTS, Isa, Layer, Method, Tensor};
 
@@ -28,7 +27,7 @@ pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, isa, .. } = problem;
     validate_algorithm(problem)?;
     if slice.algorithm() != 0 && isa != Isa::Cuda {
-        let plain = expand::transformed(layer, &inputs[0], slice.algorithm(), isa)?;
+        let plain = winograd::transformed(layer, &inputs[0], slice.algorithm(), isa)?;
         winograd::validate(&plain, inputs, output, isa)?;
         return validate_slice(&problem.with(&plain).of(slice.by_own()));
     }

@@ -42,12 +42,12 @@ pub use division::{FEW_TILES, block_tiles};
 pub use part::run;
 pub use weights::transform_weights;
 
-use super::conv::{check_weights, geometry};
+use super::conv::{self, check_weights, geometry, is_conv};
 use super::reads::seen;
-use super::{LayerError, Operator, Panels, Problem, Reads, Want};
+use super::{LayerError, Operator, Panels, Problem, Reads, Want, check};
 use crate::kernels::table::TILES;
 use crate::pack::{
-    ConvParams, INPUTS, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
+    ConvParams, Encoding, INPUTS, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
 };
 use division::Division;
 
@@ -138,6 +138,39 @@ pub fn frequencies(layer: &Layer, output: &Tensor) -> u64 {
 /// outputs.
 fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
+}
+
+/// The record of a convolution whose steps are computed by F(algorithm, 3), with panels of
+/// frequencies; an error if it cannot be.
+pub(super) fn transformed(
+    layer: &Layer,
+    input: &Tensor,
+    algorithm: u32,
+    isa: Isa,
+) -> Result<Layer, LayerError> {
+    let largest = TILES[TILES.len() - 1] as u64;
+    let known = TILES.contains(&(algorithm as usize));
+    check(known, "algorithm of a step", algorithm.into(), largest)?;
+    let what = "operator of a layer that a step computes by another algorithm";
+    check(is_conv(layer), what, layer.kind.into(), conv::ROW.kind as u64)?;
+    let p: ConvParams = params(layer);
+    let what = "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1,";
+    let taps = u64::from(p.kernel[0]) * u64::from(p.kernel[1]);
+    check(p == direct(p.pad, p.groups), what, taps, 9)?;
+    let points = u64::from(algorithm + 2) * u64::from(algorithm + 2);
+    let channels = u64::from(input.cols() / p.groups.max(1));
+    let bytes = Encoding::F32.panel_bytes(points * channels, isa.panel(), isa.panel());
+    let bytes = bytes.unwrap_or(u64::MAX);
+    let panel_bytes = u32::try_from(bytes)
+        .map_err(|_| LayerError::Field("bytes of a transformed panel", bytes, u32::MAX.into()))?;
+    let params = params_words(&WinogradParams { tile: algorithm, pad: p.pad, groups: p.groups });
+    Ok(Layer { kind: ROW.kind as u32, panel_bytes, encoding: 0, params, ..*layer })
+}
+
+/// The groups of a convolution by Winograd's algorithm; `None` for any other layer.
+pub(super) fn groups(layer: &Layer) -> Option<u32> {
+    let is_winograd = layer.kind == ROW.kind as u32;
+    is_winograd.then(|| params::<WinogradParams>(layer).groups)
 }
 
 /// Bytes of intermediates that one step can use: enough for every number of threads up to the

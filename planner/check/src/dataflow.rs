@@ -6,11 +6,12 @@
 //! view a buffer in another shape.
 
 use super::bits::Bits;
+use super::operators::Operator;
+use super::runs::{self, Visit};
 use super::{Found, Violation};
 use eyelet::ops;
-use eyelet::pack::{CopyParams, Layer, MatMulParams, NONE, OpKind, Tensor, params};
+use eyelet::pack::{Layer, NONE, Tensor};
 use eyelet_model::network::Network;
-use std::ops::Range;
 
 /// Goes through the layers in their order.
 pub fn check(network: &Network, found: &mut Found) {
@@ -18,7 +19,7 @@ pub fn check(network: &Network, found: &mut Found) {
     let mut flow = Flow { network, written: bits.collect(), found };
     for port in &network.inputs {
         let tensor = &network.tensors[port.tensor as usize];
-        rectangle(tensor, |run| {
+        runs::of(tensor, &mut |run| {
             flow.written[tensor.buffer as usize].set(run);
             true
         });
@@ -41,7 +42,7 @@ pub fn check(network: &Network, found: &mut Found) {
         let tensor = &network.tensors[port.tensor as usize];
         let buffer = tensor.buffer as usize;
         let mut missing = None;
-        rectangle(tensor, |run| {
+        runs::of(tensor, &mut |run| {
             missing = flow.written[buffer].first_missing(run);
             missing.is_none()
         });
@@ -75,15 +76,16 @@ impl Flow<'_> {
             if !self.operand(number, index, tensor) || tensor.buffer != output.buffer {
                 continue;
             }
-            if !in_place(layer, index) || !same(tensor, output) {
+            if !Operator::of(layer).in_place[index] || !same(tensor, output) {
                 let made = made.get_or_insert_with(|| self.made(layer, output));
                 self.aliased(number, index, tensor, made);
             }
         }
         let (buffer, floats) = (output.buffer as usize, self.floats(output.buffer as usize));
-        let fits = inside(number, buffer, floats, self.found, |visit| writes(layer, output, visit));
+        let fits =
+            inside(number, buffer, floats, self.found, |visit| runs::written(layer, output, visit));
         if fits {
-            writes(layer, output, &mut |run| {
+            runs::written(layer, output, &mut |run| {
                 self.written[buffer].set(run);
                 true
             });
@@ -117,11 +119,11 @@ impl Flow<'_> {
         let layer = &self.network.layers[number];
         let (buffer, floats) = (tensor.buffer as usize, self.floats(tensor.buffer as usize));
         let fits = inside(number, buffer, floats, self.found, |visit| {
-            reads(layer, index, tensor, visit);
+            runs::read(layer, index, tensor, visit);
         });
         let mut missing = None;
         if fits {
-            reads(layer, index, tensor, &mut |run| {
+            runs::read(layer, index, tensor, &mut |run| {
                 missing = self.written[buffer].first_missing(run);
                 missing.is_none()
             });
@@ -136,7 +138,7 @@ impl Flow<'_> {
     fn made(&self, layer: &Layer, output: &Tensor) -> Bits {
         let floats = self.floats(output.buffer as usize);
         let mut bits = Bits::new(floats);
-        writes(layer, output, &mut |run| {
+        runs::written(layer, output, &mut |run| {
             bits.set(run.start.min(floats)..run.end.min(floats));
             true
         });
@@ -146,7 +148,7 @@ impl Flow<'_> {
     /// An operand has no float in common with the output.
     fn aliased(&mut self, number: usize, input: usize, tensor: &Tensor, made: &Bits) {
         let mut shared = None;
-        reads(&self.network.layers[number], input, tensor, &mut |run| {
+        runs::read(&self.network.layers[number], input, tensor, &mut |run| {
             shared = made.first_present(run);
             shared.is_none()
         });
@@ -163,7 +165,7 @@ fn inside(
     buffer: usize,
     floats: u64,
     found: &mut Found,
-    runs: impl FnOnce(&mut dyn FnMut(Range<u64>) -> bool),
+    runs: impl FnOnce(Visit<'_>),
 ) -> bool {
     let mut outside = None;
     runs(&mut |run| {
@@ -177,109 +179,7 @@ fn inside(
     outside.is_none()
 }
 
-/// Whether this input may be the output itself.
-fn in_place(layer: &Layer, input: usize) -> bool {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm) => input == 0,
-        Some(OpKind::Binary | OpKind::Where | OpKind::Integer) => true,
-        Some(OpKind::Conv | OpKind::Depthwise | OpKind::Winograd) => input == 1,
-        _ => false,
-    }
-}
-
 /// Whether two records name the same floats in the same order.
 fn same(a: &Tensor, b: &Tensor) -> bool {
     (a.buffer, a.offset, a.dims, a.pitch) == (b.buffer, b.offset, b.dims, b.pitch)
-}
-
-/// Visits the runs of floats of the buffer that an input reads, until `visit` returns false.
-fn reads(layer: &Layer, input: usize, tensor: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Copy) => {
-            let copy: CopyParams = params(layer);
-            strided(copy.src_start, copy.dims, copy.src, visit);
-        }
-        Some(OpKind::MatMul) => {
-            let p: MatMulParams = params(layer);
-            let (rows, cols) = if input == 0 { (p.m, p.k) } else { (p.k, p.n) };
-            let (row, col) = (p.row_stride[input], p.col_stride[input]);
-            // The shorter stride goes innermost: a transposed operand has runs too.
-            let (dims, strides) = if col <= row {
-                ([1, 1, 1, p.batch, rows, cols], [0, 0, 0, p.batch_stride[input], row, col])
-            } else {
-                ([1, 1, 1, p.batch, cols, rows], [0, 0, 0, p.batch_stride[input], col, row])
-            };
-            strided(tensor.offset, dims, strides, visit);
-        }
-        _ => rectangle(tensor, visit),
-    }
-}
-
-/// Visits the runs of floats of the buffer that a layer writes.
-fn writes(layer: &Layer, output: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
-    if OpKind::from_code(layer.kind) != Some(OpKind::Copy) {
-        return rectangle(output, visit);
-    }
-    let copy: CopyParams = params(layer);
-    if copy.filled != 0 {
-        rectangle(output, &mut *visit);
-    }
-    strided(copy.dst_start, copy.dims, copy.dst, visit);
-}
-
-/// Visits a tensor's rows, or all of it at once where they are adjacent.
-fn rectangle(tensor: &Tensor, mut visit: impl FnMut(Range<u64>) -> bool) {
-    let (rows, cols) = (tensor.rows(), u64::from(tensor.cols()));
-    let (start, pitch) = (u64::from(tensor.offset), u64::from(tensor.pitch));
-    if pitch == cols {
-        visit(start..start + rows * cols);
-        return;
-    }
-    for row in 0..rows {
-        if !visit(start + row * pitch..start + row * pitch + cols) {
-            return;
-        }
-    }
-}
-
-/// Visits what six strided dimensions touch, outermost first. Adjacent dimensions that are one run are
-/// visited as one.
-fn strided(
-    start: u32,
-    dims: [u32; 6],
-    strides: [u32; 6],
-    visit: &mut dyn FnMut(Range<u64>) -> bool,
-) {
-    if dims.contains(&0) {
-        return;
-    }
-    let mut run = 1u64;
-    let mut outer = Vec::with_capacity(6);
-    for (dim, stride) in dims.into_iter().zip(strides).rev() {
-        let (dim, stride) = (u64::from(dim), u64::from(stride));
-        if dim == 1 || stride == 0 {
-            continue;
-        }
-        if outer.is_empty() && stride == run {
-            run *= dim;
-        } else {
-            outer.push((dim, stride));
-        }
-    }
-    walk(u64::from(start), run, &outer, visit);
-}
-
-/// Visits the runs of the dimensions in `outer`, the last of which is outermost.
-fn walk(
-    start: u64,
-    run: u64,
-    outer: &[(u64, u64)],
-    visit: &mut dyn FnMut(Range<u64>) -> bool,
-) -> bool {
-    match outer.split_last() {
-        None => visit(start..start + run),
-        Some((&(dim, stride), inner)) => {
-            (0..dim).all(|index| walk(start + index * stride, run, inner, visit))
-        }
-    }
 }

@@ -13,8 +13,9 @@
 //! A step can compute some chains of one panel. Its weights begin and end at multiples of
 //! [`ALIGN`] bytes, so two steps of a panel with few channels can read some bytes both.
 
+use super::operators::Operator;
 use eyelet::kernels::Isa;
-use eyelet::pack::{ConvParams, Encoding, OpKind, Step, params};
+use eyelet::pack::{ConvParams, Encoding, Step, params};
 use eyelet_model::network::Network;
 use std::ops::Range;
 
@@ -66,7 +67,7 @@ pub fn chain_count(network: &Network, layer: usize) -> u32 {
 /// compute all of them.
 fn chain_ends(network: &Network, layer: usize) -> Vec<u64> {
     let record = &network.layers[layer];
-    let is_plain = record.kind == OpKind::Conv as u32 && record.encoding == Encoding::F32 as u32;
+    let is_plain = Operator::of(record).chains && record.encoding == Encoding::F32 as u32;
     let input = network.tensors.get(record.inputs[0] as usize);
     let Some(input) = input.filter(|_| is_plain && network.isa != Isa::Cuda) else {
         return Vec::new();
@@ -99,7 +100,7 @@ fn chain_ends(network: &Network, layer: usize) -> Vec<u64> {
 mod tests {
     use super::*;
     use eyelet::pack::Method;
-    use eyelet::pack::{Layer, Tensor, params_words};
+    use eyelet::pack::{Layer, OpKind, Tensor, params_words};
     use eyelet_model::plan;
     use proptest::prelude::*;
 

@@ -3,7 +3,8 @@
 //! It shares no code with any strategy and knows nothing of how plans are made. It has the records
 //! of a pack in common with them, and asks the runtime's operators which slices they accept, in
 //! which rows their outputs divide, and what scratch a step needs at least. Which weights a step
-//! reads it reckons itself (`extent`). What it proves is what the executor relies on: every range
+//! reads it reckons itself (`extent`), and what an operator touches says a table of its own
+//! (`operators`). What it proves is what the executor relies on: every range
 //! inside the arena; every layer made exactly once, from inputs that have been written and not
 //! written over, though steps of layers alternate and rings hold a few lines; every weight in its
 //! place before it is read and until it has been read; no two things in the same bytes at the same
@@ -29,9 +30,11 @@ mod extent;
 mod held;
 mod lines;
 mod meeting;
+mod operators;
 mod order;
 mod overlap;
 mod rings;
+mod runs;
 mod slices;
 mod stages;
 mod structure;

@@ -4,7 +4,7 @@
 //! views of one image, and that the host does not touch.
 
 use super::held::Held;
-use super::order::{has_rows, rows_read};
+use super::operators::{Operator, rows_read};
 use super::{Holder, span};
 use eyelet::pack::{NONE, Tensor};
 use eyelet_model::network::Network;
@@ -50,7 +50,7 @@ pub(super) fn held(network: &Network, plan: &Plan, buffer: usize) -> Option<Vec<
         }
         if here(&output) {
             let own = u64::from(step.row)..u64::from(step.row) + u64::from(step.rows);
-            let rows = has_rows(layer, None, output, output);
+            let rows = Operator::of(layer).has_rows(layer, None, output, output);
             touch(number, if rows { own } else { 0..output.rows() });
         }
     }

@@ -8,12 +8,10 @@
 //! everything is followed, along with which row a place holds, since writing a row destroys another.
 
 use super::extent::chain_count;
+use super::operators::{Operator, rows_read};
 use super::{Found, Violation};
-use eyelet::ops::{self, Slice};
-use eyelet::pack::{
-    ConvParams, Layer, NONE, OpKind, PoolParams, ResampleParams, Step, Tensor, WinogradParams,
-    params,
-};
+use eyelet::ops::Slice;
+use eyelet::pack::{NONE, Tensor};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::collections::{BTreeSet, HashMap};
@@ -32,7 +30,7 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
         let inputs = inputs.map(|(number, id)| (Some(number), id));
         for (input, id) in inputs.chain([(None, record.output)]) {
             let tensor = network.tensors[id as usize];
-            let rows = has_rows(record, input, &tensor, output);
+            let rows = Operator::of(record).has_rows(record, input, &tensor, output);
             uses[tensor.buffer as usize].push(Use { layer, tensor, rows, writes: input.is_none() });
         }
     }
@@ -67,21 +65,6 @@ struct Use {
     /// Row by row.
     rows: bool,
     writes: bool,
-}
-
-/// Whether an operator addresses an operand (`None`: its output) row by row. The others have strides of their own.
-pub(super) fn has_rows(
-    layer: &Layer,
-    input: Option<usize>,
-    tensor: &Tensor,
-    output: &Tensor,
-) -> bool {
-    match (OpKind::from_code(layer.kind), input) {
-        (Some(OpKind::Copy), None) => ops::row_unit(layer, output).is_some(),
-        (None | Some(OpKind::Copy), _) => false,
-        (Some(OpKind::MatMul), Some(number)) => number == 0 && tensor.dims[..3] == output.dims[..3],
-        _ => true,
-    }
 }
 
 /// Layers whose steps alternate though one writes what another touches.
@@ -267,85 +250,4 @@ fn follow(network: &Network, plan: &Plan, memories: &mut [Option<Memory>], found
             wrong(memory.write(layer, output, rows, starts, ends), output.buffer);
         }
     }
-}
-
-/// The rows of an input from which a step makes its rows of the output; all of them where an operator
-/// does not go row by row.
-pub(super) fn rows_read(
-    layer: &Layer,
-    number: usize,
-    input: &Tensor,
-    output: &Tensor,
-    step: &Step,
-) -> Range<u64> {
-    let own = u64::from(step.row)..u64::from(step.row) + u64::from(step.rows);
-    let kind = OpKind::from_code(layer.kind);
-    let window = match kind {
-        Some(OpKind::Conv | OpKind::Depthwise) if number == 0 => {
-            let p: ConvParams = params(layer);
-            // Of tiles, where the step transforms the weights.
-            Some((p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], step.algorithm().max(1)))
-        }
-        Some(OpKind::Pool) => {
-            let p: PoolParams = params(layer);
-            Some((p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1))
-        }
-        Some(OpKind::Winograd) if number == 0 => {
-            let p: WinogradParams = params(layer);
-            Some((3, 1, 1, p.pad[0], p.tile.max(1)))
-        }
-        _ => None,
-    };
-    let one_image = input.dims[0] == 1 && output.dims[0] == 1;
-    if kind == Some(OpKind::Resample) {
-        return if one_image { resampled(layer, input, output, &own) } else { 0..input.rows() };
-    }
-    match window {
-        Some((kernel, stride, dilation, pad, tile)) if one_image => {
-            let (width, height) = (u64::from(output.dims[2]).max(1), u64::from(input.dims[1]));
-            // Whole tiles; what of the last ones lies beside the map reads nothing.
-            let first = own.start / width / u64::from(tile) * u64::from(tile);
-            let last = ((own.end - 1) / width + 1).next_multiple_of(tile.into()) - 1;
-            let (stride, pad) = (u64::from(stride), u64::from(pad));
-            let reach = u64::from(kernel.saturating_sub(1)) * u64::from(dilation) + 1;
-            let from = (first * stride).saturating_sub(pad).min(height);
-            let to = (last * stride + reach).saturating_sub(pad).clamp(from, height);
-            let across = u64::from(input.dims[2]);
-            from * across..to * across
-        }
-        None if input.dims[..3] == output.dims[..3] => match kind {
-            Some(OpKind::MatMul) if number == 0 => own,
-            Some(OpKind::GridSample | OpKind::Take) if number == 0 => 0..input.rows(),
-            Some(OpKind::Scatter) if number > 0 => 0..input.rows(),
-            Some(
-                OpKind::MatMul
-                | OpKind::Reduce
-                | OpKind::Fold
-                | OpKind::TopK
-                | OpKind::Suppress
-                | OpKind::Copy
-                | OpKind::Gather
-                | OpKind::Lookup
-                | OpKind::Recurrent,
-            ) => 0..input.rows(),
-            _ => own,
-        },
-        _ => 0..input.rows(),
-    }
-}
-
-/// The rows of the lines from which a layer that sums along an axis makes some rows of one image.
-fn resampled(layer: &Layer, input: &Tensor, output: &Tensor, own: &Range<u64>) -> Range<u64> {
-    let p: ResampleParams = params(layer);
-    let (width, across) = (u64::from(output.dims[2]).max(1), u64::from(input.dims[2]));
-    let (first, last) = (own.start / width, (own.end - 1) / width);
-    if p.axis == 2 {
-        return first * across..(last + 1) * across;
-    }
-    let begin = |line: u64| {
-        let parts = i128::from(line) * i128::from(p.step[0]) + i128::from(p.shift);
-        let latest = i128::from(input.dims[1]) - i128::from(p.reach);
-        parts.div_euclid(i128::from(p.step[1]).max(1)).min(latest).max(0) as u64
-    };
-    begin(first) * across..(begin(last) + u64::from(p.reach)) * across
 }

@@ -1,10 +1,8 @@
 //! Buffers that are rings of image lines: which may be, and what steps may do with them.
 
+use super::operators::Operator;
 use super::{Found, Violation};
-use eyelet::ops;
-use eyelet::pack::{
-    BinaryParams, Layer, NONE, OpKind, Step, Tensor, WinogradParams, params, ring_bytes,
-};
+use eyelet::pack::{Layer, NONE, Step, Tensor, ring_bytes};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 
@@ -43,7 +41,7 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
             if lines == 0 {
                 continue;
             }
-            let refused = match access(layer, input, tensor, output) {
+            let refused = match Operator::of(layer).on_ring(layer, input, tensor, output) {
                 None => Some("the operator does not work on rings"),
                 Some(rowwise) => around(step, layer, output, lines, rowwise),
             };
@@ -93,39 +91,14 @@ fn around(
     let width = u64::from(output.dims[2]).max(1);
     let (row, rows) = (u64::from(step.row), u64::from(step.rows));
     let (line, lines) = (row / width, rows / width);
-    let tile = match OpKind::from_code(layer.kind) {
-        Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile,
-        _ => step.algorithm(),
-    };
+    let tile = Operator::of(layer).tile(layer, step);
     if !row.is_multiple_of(width) || !rows.is_multiple_of(width) {
         Some("its rows are no whole lines")
     } else if rowwise && line % ring + lines > ring {
         Some("its lines go around the end")
-    } else if !line.is_multiple_of(tile.max(1).into()) {
+    } else if !line.is_multiple_of(tile.into()) {
         Some("its first line is inside of a tile")
     } else {
         None
-    }
-}
-
-/// Whether a layer goes through an operand (`None`: its output) row by row; else it looks through a
-/// window. Fails if it does neither.
-fn access(layer: &Layer, input: Option<usize>, tensor: &Tensor, output: &Tensor) -> Option<bool> {
-    match (OpKind::from_code(layer.kind)?, input) {
-        (OpKind::Conv | OpKind::Depthwise | OpKind::Winograd, Some(0)) => Some(false),
-        (OpKind::Pool | OpKind::Resample, Some(_)) => Some(false),
-        (OpKind::Conv | OpKind::Depthwise | OpKind::Winograd, _) => Some(true),
-        (OpKind::Pool | OpKind::Resample, _) => Some(true),
-        (OpKind::Unary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm, _) => Some(true),
-        (OpKind::Binary, _) => {
-            let p: BinaryParams = params(layer);
-            (tensor.dims == output.dims || p.constant_operand != 0).then_some(true)
-        }
-        (OpKind::Where | OpKind::Integer, _) => (tensor.dims == output.dims).then_some(true),
-        (OpKind::Copy, None) => ops::row_unit(layer, output).is_some().then_some(true),
-        // The left operand, if its record has the output's rows.
-        (OpKind::MatMul, None) => Some(true),
-        (OpKind::MatMul, Some(0)) => (tensor.dims[..3] == output.dims[..3]).then_some(true),
-        _ => None,
     }
 }

@@ -13,8 +13,9 @@
 
 use crate::graph::{Constant, Quantised};
 use crate::network::{Dense, Network, Weights};
+use crate::ops;
 use eyelet::kernels::Isa;
-use eyelet::pack::{Layer, OpKind, PAGE};
+use eyelet::pack::{Layer, PAGE};
 use std::collections::BTreeMap;
 
 /// Layers of this many bytes and more start on a page.
@@ -65,9 +66,7 @@ impl SharedWeights {
                 last = start + bytes;
                 continue;
             }
-            // The times of a recurrent network have the same weights, and lookups have those of products.
-            let shared = [OpKind::Conv, OpKind::Gather, OpKind::Lookup].map(|kind| kind as u32);
-            let product = bytes >= PAGED && shared.contains(&layer.kind);
+            let product = bytes >= PAGED && ops::shares_weights(layer);
             if product {
                 let known =
                     products.iter().find(|placed| placed.holds(layer, weights, network.isa));
@@ -172,6 +171,7 @@ fn same_constant(a: &Constant, b: &Constant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eyelet::pack::OpKind;
     use std::sync::Arc;
 
     /// Layers without inputs, each with one panel of so many equal floats.

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod network;
 pub mod npy;
 pub mod open;
+pub mod ops;
 pub mod passes;
 pub mod plan;
 pub mod reference;

@@ -118,7 +118,7 @@ impl Activations {
     ) {
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-        let kind = OpKind::from_code(layer.kind);
+        let whole = ops::takes_buffers(layer);
         // Copies, since an input may lie in the output's buffer.
         let data: [_; INPUTS] = std::array::from_fn(|slot| match layer.inputs[slot] {
             NONE => Vec::new(),
@@ -128,7 +128,7 @@ impl Activations {
             NONE => Operand::Absent,
             _ if inputs[slot] == output => Operand::Output,
             _ => {
-                let [start, rows, cols, pitch] = rectangle(kind, &inputs[slot], data[slot].len());
+                let [start, rows, cols, pitch] = rectangle(whole, &inputs[slot], data[slot].len());
                 let mat = MatRef::new(&data[slot][start..], rows, cols, pitch);
                 mat.map_or(Operand::Absent, Operand::Mat)
             }
@@ -146,7 +146,7 @@ impl Activations {
         });
         let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
         let made = &mut self.0[output.buffer as usize];
-        let [start, rows, cols, pitch] = rectangle(kind, &output, made.len());
+        let [start, rows, cols, pitch] = rectangle(whole, &output, made.len());
         let Some(out) = MatMut::new(&mut made[start..], rows, cols, pitch) else { return };
         ops::run(Call {
             layer,
@@ -168,10 +168,10 @@ impl Activations {
 }
 
 /// First float, rows, columns and pitch of a tensor as its operator wants it ([`Operand::Mat`]).
-fn rectangle(kind: Option<OpKind>, tensor: &Tensor, floats: usize) -> [usize; 4] {
+fn rectangle(whole: bool, tensor: &Tensor, floats: usize) -> [usize; 4] {
     let start = tensor.offset as usize;
-    match kind {
-        Some(OpKind::Copy) => [0, 1, floats, floats],
-        _ => [start, tensor.rows() as usize, tensor.cols() as usize, tensor.pitch as usize],
+    match whole {
+        true => [0, 1, floats, floats],
+        false => [start, tensor.rows() as usize, tensor.cols() as usize, tensor.pitch as usize],
     }
 }

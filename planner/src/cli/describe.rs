@@ -1,43 +1,15 @@
 //! Steps, loads and layers in words, for what draws plans.
 
-use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Region, Step, WinogradParams, params};
+use eyelet::pack::{Load, Region, Step};
 use eyelet_planner::network::Network;
+use eyelet_planner::ops;
 use eyelet_planner::plan::{Plan, step_weights};
 use std::collections::{BTreeMap, HashMap};
-
-/// The operator of a layer, with its window: `Conv 3x3`.
-pub fn operator(network: &Network, layer: usize) -> String {
-    let layer = &network.layers[layer];
-    let window = |name: &str, [height, width]: [u32; 2]| format!("{name} {height}x{width}");
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Conv) => window("Conv", params::<ConvParams>(layer).kernel),
-        Some(OpKind::Depthwise) => window("Depthwise", params::<ConvParams>(layer).kernel),
-        Some(OpKind::Winograd) => window("Conv", [3, 3]),
-        Some(OpKind::Pool) => window("Pool", params::<PoolParams>(layer).kernel),
-        Some(kind) => format!("{kind:?}"),
-        None => "?".to_owned(),
-    }
-}
-
-/// The algorithm that computes a layer, where there is a choice.
-pub fn algorithm(network: &Network, layer: usize) -> String {
-    let layer = &network.layers[layer];
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Winograd) => {
-            format!("Winograd F({},3)", params::<WinogradParams>(layer).tile)
-        }
-        Some(OpKind::Conv) if params::<ConvParams>(layer).chains > 1 => {
-            format!("direct, {} chains", params::<ConvParams>(layer).chains)
-        }
-        Some(OpKind::Conv | OpKind::Depthwise) => "direct".to_owned(),
-        _ => String::new(),
-    }
-}
 
 /// The algorithm that computes a step: its layer's, or its own with weights that it transforms.
 pub fn algorithm_of(network: &Network, step: &Step) -> String {
     match step.algorithm() {
-        0 => algorithm(network, step.layer as usize),
+        0 => ops::algorithm(&network.layers[step.layer as usize]),
         tile => format!("Winograd F({tile},3) on load"),
     }
 }

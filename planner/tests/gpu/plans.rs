@@ -3,10 +3,10 @@
 use crate::common;
 use crate::common::command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet::kernels::Isa;
-use eyelet_planner::algorithm::{chains, set_chains};
 use eyelet_planner::board::{Board, Memory};
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
+use eyelet_planner::ops::conv::{chains, set_chains};
 use eyelet_planner::search::PlanError;
 use eyelet_planner::search::algorithms::{AlgorithmSet, choices};
 use eyelet_planner::simulate::simulate;

@@ -1,9 +1,9 @@
 //! Steps that compute some terms of a convolution's sums: whole chains, of one panel.
 
-use super::chains_of;
+use super::{chains_of, is_conv};
 use crate::kernels::table::Chains;
 use crate::ops::Slice;
-use crate::pack::{Encoding, Isa, Layer, OpKind, Tensor};
+use crate::pack::{Encoding, Isa, Layer, Tensor};
 use core::ops::Range;
 
 /// What addresses of weights in the arena are multiples of.
@@ -14,7 +14,7 @@ const ALIGNED: u64 = 32;
 /// then the weights of chain after chain, so that each of them is one run of bytes. Steps add them
 /// up in the output, in order: bit for bit what one step computes.
 pub fn chains(layer: &Layer, input: &Tensor, isa: Isa) -> Option<Chains> {
-    let plain = layer.kind == OpKind::Conv as u32 && layer.encoding == Encoding::F32 as u32;
+    let plain = is_conv(layer) && layer.encoding == Encoding::F32 as u32;
     (plain && isa != Isa::Cuda).then(|| chains_of(layer, input)).filter(|all| all.count() > 1)
 }
 

@@ -1,11 +1,14 @@
 use super::*;
 use crate::kernels::Kernels;
-use crate::kernels::table::{bf16, dequantised, f16};
+use crate::kernels::table::{TILES, bf16, dequantised, f16};
 use crate::kernels::testing::{assert_same, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{Problem, Slice, scratch_bytes, validate, validate_slice};
-use crate::pack::{Activation, ActivationKind, GatherParams, INPUTS, Method, NONE};
+use crate::pack::{
+    Activation, ActivationKind, ConvParams, GatherParams, INPUTS, Method, NONE, OpKind, Tensor,
+    WinogradParams, params, params_words,
+};
 use std::prelude::rust_2024::*;
 use std::vec;
 

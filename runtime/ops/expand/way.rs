@@ -1,8 +1,8 @@
 //! In which of the three ways a step's panels are expanded, and how many at a time.
 
-use crate::ops::conv::{Sizes, part};
-use crate::ops::{Problem, Slice};
-use crate::pack::{ConvParams, Layer, OpKind, WinogradParams, params};
+use crate::ops::conv::{Sizes, is_conv, part};
+use crate::ops::{Problem, Slice, winograd};
+use crate::pack::{ConvParams, Layer, params};
 
 /// Bytes of expanded panels that threads share.
 const SHARED_BYTES: u64 = 1 << 20;
@@ -19,10 +19,10 @@ const OWN_BYTES: u64 = 256 << 10;
 
 /// Panels that threads expand together.
 pub(in crate::ops) fn panels_at_once(plain: &Layer) -> usize {
-    let (bytes, least) = match plain.kind == OpKind::Winograd as u32 {
-        true if params::<WinogradParams>(plain).groups > 1 => (OWN_BYTES, GROUPED_PANELS),
-        true => (SHARED_BYTES, WINOGRAD_PANELS),
-        false => (SHARED_BYTES, 1),
+    let (bytes, least) = match winograd::groups(plain) {
+        Some(2..) => (OWN_BYTES, GROUPED_PANELS),
+        Some(_) => (SHARED_BYTES, WINOGRAD_PANELS),
+        None => (SHARED_BYTES, 1),
     };
     panels_in(bytes, plain).max(least)
 }
@@ -50,7 +50,7 @@ pub(super) enum Way {
 /// Whether another number of threads may expand a step's panels in another way.
 pub(super) fn depends_on_threads(plain: &Layer, slice: &Slice) -> bool {
     let p: ConvParams = params(plain);
-    plain.kind == OpKind::Conv as u32 && p.groups == 1 && !is_row(&p, slice)
+    is_conv(plain) && p.groups == 1 && !is_row(&p, slice)
 }
 
 /// Whether a step of a convolution in one group is a fully connected layer, of one row.
@@ -66,7 +66,7 @@ impl Way {
         let &Problem { layer: plain, inputs, slice, isa, .. } = plain;
         let panels = slice.count as usize;
         let p: ConvParams = params(plain);
-        if plain.kind == OpKind::Conv as u32 && p.groups == 1 {
+        if is_conv(plain) && p.groups == 1 {
             if is_row(&p, &slice) {
                 return Self::Row;
             }

@@ -9,7 +9,7 @@ use eyelet::kernels::Kernels;
 use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
-use eyelet::pack::{INPUTS, Method, OpKind, PAGE, Step};
+use eyelet::pack::{INPUTS, Method, PAGE, Step};
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
 use eyelet_planner::steps::{least_scratch_bytes, scratch_bytes, whole};
@@ -121,9 +121,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (record.inputs.map(tensor), tensor(record.output));
         let shape = (output.dims, inputs[0].dims);
-        if record.kind != OpKind::Conv as u32 || !seen.insert(shape) {
-            continue;
-        }
         let mut steps = Vec::new();
         for algorithm in costs.on_load(layer) {
             let step = Step { method: Method::by(algorithm), ..whole(&network, layer) };
@@ -136,7 +133,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ..step
             }));
         }
-        if steps.is_empty() {
+        if steps.is_empty() || !seen.insert(shape) {
             continue;
         }
         let direct = Step { method: Method::default(), ..whole(&network, layer) };

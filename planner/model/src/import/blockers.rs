@@ -3,17 +3,14 @@
 //! Nodes that cannot be translated for one reason are one line; what follows from them is not
 //! reported.
 
-use super::{ImportError, dynamic};
+use super::dynamic;
+use super::error::{Blockers, ImportError};
 use std::fmt;
 
 /// Lines that a report has; the rest is counted.
 const MOST_LINES: usize = 40;
 /// Nodes that a line names.
 const MOST_NODES: usize = 8;
-
-/// Several reasons why a model could not be imported.
-#[derive(Debug)]
-pub struct Blockers(pub(super) Vec<ImportError>);
 
 /// One reason, for programs to read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

@@ -1,6 +1,5 @@
 //! What can be wrong with a model, said so that its owner can act on it.
 
-use super::blockers::Blockers;
 use super::dynamic::{self, DynamicInput};
 use super::memory::OverMemory;
 use super::onnx::DataType;
@@ -14,6 +13,10 @@ use thiserror::Error;
 pub const OLDEST_OPSET: i64 = 6;
 /// The newest operator set that is read.
 pub const NEWEST_OPSET: i64 = 28;
+
+/// Several reasons why a model could not be imported.
+#[derive(Debug)]
+pub struct Blockers(pub(super) Vec<ImportError>);
 
 /// Why a model could not be imported.
 #[derive(Debug, Error)]

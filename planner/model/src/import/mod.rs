@@ -35,10 +35,10 @@ mod types;
 
 pub use memory::{IMPORT_MEMORY, OverMemory};
 
-pub use blockers::{Blocker, Blockers};
+pub use blockers::Blocker;
 pub use dynamic::{Dim, DynamicInput};
 pub use error::{
-    ImportError, NEWEST_OPSET, NodeProblem, OLDEST_OPSET, ShapeProblem, TensorProblem,
+    Blockers, ImportError, NEWEST_OPSET, NodeProblem, OLDEST_OPSET, ShapeProblem, TensorProblem,
 };
 pub use external::external_files;
 pub use options::{OptionProblem, Options};

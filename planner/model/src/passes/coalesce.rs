@@ -5,8 +5,9 @@
 //! it. If by the time the concatenation's other parts are written nobody needs the old buffer any more,
 //! they can be written over it: the two buffers become one and the copy goes.
 
-use super::emit::{Draft, Drafts};
-use eyelet::pack::{CopyParams, OpKind, Tensor};
+use crate::ops::copy::stays;
+use crate::ops::emitter::Drafts;
+use eyelet::pack::Tensor;
 
 /// Removes every copy whose buffers can be joined.
 pub(super) fn coalesce(drafts: &mut Drafts) {
@@ -55,18 +56,6 @@ fn joinable(drafts: &Drafts, is_port: &[bool], index: usize) -> Option<(u32, u32
         !(reads && other >= gone || writes && other >= gone.min(index))
     });
     (kept && over).then_some((from.buffer, to.buffer))
-}
-
-/// Whether a layer copies every element to where it is, in another buffer.
-fn stays(layer: &Draft) -> bool {
-    if layer.kind != OpKind::Copy {
-        return false;
-    }
-    let words = bytemuck::bytes_of(&layer.params);
-    let params: CopyParams = bytemuck::pod_read_unaligned(&words[..size_of::<CopyParams>()]);
-    let still = (params.dims.iter().zip(params.src.iter().zip(&params.dst)))
-        .all(|(extent, (src, dst))| *extent == 1 || src == dst);
-    params.filled == 0 && params.src_start == params.dst_start && still
 }
 
 /// Whether two tensors of a buffer hold different channels of the same rows.

@@ -4,12 +4,17 @@
 //! into a convolution, an activation or a residual sum into what comes before it) or becomes an item.
 //! Joining needs that nobody else reads the value in between.
 
-use super::PassError;
-use super::arithmetic::{arithmetic, function};
-use super::program::{Builder, Program, Work};
-use crate::graph::{Constant, Graph, Node, Op, Resampling, ValueId};
-use eyelet::pack::{BinaryOp, IntegerOp, LrnParams, ReduceOp};
-use std::sync::Arc;
+use crate::graph::{Graph, Node, Op, Resampling, ValueId};
+use crate::ops::binary::arithmetic;
+use crate::ops::builder::{Builder, Program, input, unsupported};
+use crate::ops::copy::Fill;
+use crate::ops::fold::Fold;
+use crate::ops::integer::Words;
+use crate::ops::lrn::Lrn;
+use crate::ops::unary::function;
+use crate::ops::views::{Slice, Split, Transpose};
+use crate::ops::{PassError, Work};
+use eyelet::pack::{LrnParams, ReduceOp};
 
 /// Fuses a graph.
 pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
@@ -31,12 +36,7 @@ pub(super) fn fuse(graph: &Graph) -> Result<Program, PassError> {
 fn check_constants(builder: &Builder) -> Result<(), PassError> {
     for item in builder.items.iter().flatten() {
         let constants = item.inputs.iter().filter(|&&v| builder.constant(v).is_some()).count();
-        let allowed = match item.work {
-            Work::Binary { .. } | Work::Words { .. } => 1,
-            Work::Where => 2,
-            _ => 0,
-        };
-        if constants > allowed {
+        if constants > item.work.operation().constants() {
             return Err(PassError::Unsupported {
                 node: item.name.clone(),
                 what: "a constant stands where a tensor that flows is expected".into(),
@@ -50,25 +50,11 @@ fn check_constants(builder: &Builder) -> Result<(), PassError> {
 /// What to do about what the importer should have refused.
 const REPORT: &str = "this is a fault of eyelet, not of the model: please report it";
 
-pub(super) fn unsupported(node: &Node, what: impl Into<String>, hint: &'static str) -> PassError {
-    PassError::Unsupported { node: node.name.clone(), what: what.into(), hint }
-}
-
-/// Input `index` of a node.
-pub(super) fn input(node: &Node, index: usize) -> Result<ValueId, PassError> {
-    node.inputs.get(index).copied().flatten().ok_or(PassError::Mismatch {
-        node: node.name.clone(),
-        what: "the number of inputs",
-        found: node.inputs.iter().flatten().count(),
-        expected: index + 1,
-    })
-}
-
 impl Builder {
     fn node(&mut self, node: &Node) -> Result<(), PassError> {
         let (name, y) = (node.name.as_str(), node.outputs[0]);
         if let Op::Fill { value } = node.op {
-            self.push(name, Work::Fill { value }, &[], &[y]);
+            self.push(name, Work::Fill(Fill { value }), &[], &[y]);
             return Ok(());
         }
         let x = input(node, 0)?;
@@ -86,12 +72,7 @@ impl Builder {
             Op::Order { axis, largest, integers } => {
                 self.order(node, *axis, [*largest, *integers])?;
             }
-            Op::Scatter { op } => {
-                let (indices, updates) = (input(node, 1)?, input(node, 2)?);
-                let count = self.shape(indices).iter().product();
-                let column = self.reshaped(name, indices, &[count, 1]);
-                self.push(name, Work::Scatter { op: *op }, &[x, column, updates], &[y]);
-            }
+            Op::Scatter { op } => self.scatter(node, *op)?,
             Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, false),
             Op::RmsNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon, true),
             Op::GroupNorm { groups, epsilon } => self.group_norm(node, *groups, *epsilon),
@@ -115,7 +96,7 @@ impl Builder {
             Op::Lrn { size, alpha, beta, bias } => {
                 let params =
                     LrnParams { size: *size as u32, alpha: *alpha, beta: *beta, bias: *bias };
-                self.image(name, Work::Lrn { params }, x, y);
+                self.image(name, Work::Lrn(Lrn { params }), x, y);
             }
             Op::Recurrent(recurrence) => self.recurrent(node, *recurrence)?,
             // Sums are of floats; of words only some are chosen.
@@ -133,133 +114,24 @@ impl Builder {
         }
         Ok(())
     }
-
-    fn pad(
-        &mut self,
-        name: &str,
-        x: ValueId,
-        y: ValueId,
-        begin: &[usize],
-        end: &[usize],
-        value: f32,
-    ) {
-        let work = match begin.iter().chain(end).all(|&extent| extent == 0) {
-            true => Work::Reshape,
-            false => Work::Pad { begin: begin.to_vec(), end: end.to_vec(), value },
-        };
-        self.push(name, work, &[x], &[y]);
-    }
-
-    /// Concatenation. Constant parts (a class token) become zero padding of a neighbour, and are then
-    /// added.
-    fn concat(&mut self, node: &Node, axis: usize) -> Result<(), PassError> {
-        let y = node.outputs[0];
-        let shape = self.shape(y).to_vec();
-        let parts: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
-        let mut flowing: Vec<(ValueId, usize, usize)> = Vec::new();
-        let mut pending = 0;
-        let mut constants = Vec::new();
-        let mut start = 0;
-        for &part in &parts {
-            let extent = self.shape(part)[axis];
-            match (self.constant(part).is_some(), flowing.last_mut()) {
-                (true, last) => {
-                    constants.push((part, start));
-                    match last {
-                        Some((_, _, end)) => *end += extent,
-                        None => pending += extent,
-                    }
-                }
-                (false, _) => flowing.push((part, std::mem::take(&mut pending), 0)),
-            }
-            start += extent;
-        }
-        if flowing.is_empty() {
-            return Err(unsupported(
-                node,
-                "all its inputs are constant",
-                "fold constants before export",
-            ));
-        }
-        let joined = if constants.is_empty() { y } else { self.temporary(&node.name, &shape) };
-        let count = flowing.len();
-        let mut operands = Vec::new();
-        for (part, before, after) in flowing {
-            if before + after == 0 {
-                operands.push(part);
-                continue;
-            }
-            let (mut begin, mut end) = (vec![0; shape.len()], vec![0; shape.len()]);
-            (begin[axis], end[axis]) = (before, after);
-            let mut padded = self.shape(part).to_vec();
-            padded[axis] += before + after;
-            let target = if count == 1 { joined } else { self.temporary(&node.name, &padded) };
-            self.pad(&node.name, part, target, &begin, &end, 0.0);
-            operands.push(target);
-        }
-        if operands != [joined] {
-            self.push(&node.name, Work::Concat { axis }, &operands, &[joined]);
-        }
-        if !constants.is_empty() {
-            if self.values[y].kind.is_integer() {
-                return self.add_words(&node.name, joined, constants, axis, y);
-            }
-            let mut data = vec![0.0; shape.iter().product()];
-            let inner: usize = shape[axis + 1..].iter().product();
-            for (part, start) in constants {
-                let Some(constant) = self.constant(part) else { continue };
-                let run = self.shape(part)[axis] * inner;
-                for i in 0..constant.len() {
-                    data[i / run * shape[axis] * inner + start * inner + i % run] = constant.get(i);
-                }
-            }
-            let constant = self.new_constant(&node.name, &shape, data);
-            self.binary(&node.name, BinaryOp::Add, joined, constant, y);
-        }
-        Ok(())
-    }
-
-    /// Adds constant words to zeros of a concatenation, which begin there along its axis.
-    fn add_words(
-        &mut self,
-        name: &str,
-        joined: ValueId,
-        constants: Vec<(ValueId, usize)>,
-        axis: usize,
-        y: ValueId,
-    ) -> Result<(), PassError> {
-        let shape = self.shape(y).to_vec();
-        let mut data = vec![0; shape.iter().product()];
-        let inner: usize = shape[axis + 1..].iter().product();
-        for (part, start) in constants {
-            let Some(constant) = self.constant(part) else { continue };
-            let run = self.shape(part)[axis] * inner;
-            for i in 0..constant.len() {
-                let at = i / run * shape[axis] * inner + start * inner + i % run;
-                data[at] = constant.bits(i) as i32;
-            }
-        }
-        let constant = self.temporary(name, &shape);
-        self.values[constant].constant = Some(Constant::Words(Arc::new(data)));
-        self.push(name, Work::Words { op: IntegerOp::Add }, &[joined, constant], &[y]);
-        Ok(())
-    }
 }
 
 /// What an operator that joins no other does with all of its inputs.
 fn work(op: &Op) -> Option<Work> {
     Some(match op {
-        Op::Words(op) => Work::Words { op: *op },
+        Op::Words(op) => Work::Words(Words { op: *op }),
         Op::Where => Work::Where,
         Op::Fold { op, axes, keep, last } => {
-            Work::Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last }
+            Work::Fold(Fold { op: *op, axes: axes.clone(), keep: *keep, last: *last })
         }
         Op::Suppress(suppression) => Work::Suppress(*suppression),
-        Op::Split { axis, sizes } => Work::Split { axis: *axis, sizes: sizes.clone() },
-        Op::Slice { starts, steps } => Work::Slice { starts: starts.clone(), steps: steps.clone() },
+        Op::Split { axis, sizes } => Work::Split(Split { axis: *axis, sizes: sizes.clone() }),
+        Op::Slice { starts, steps } => {
+            Work::Slice(Slice { starts: starts.clone(), steps: steps.clone() })
+        }
         Op::Reshape => Work::Reshape,
         Op::Expand => Work::Expand,
-        Op::Transpose { perm } => Work::Transpose { perm: perm.clone() },
+        Op::Transpose { perm } => Work::Transpose(Transpose { perm: perm.clone() }),
         Op::GridSample(sampling) => Work::GridSample(*sampling),
         Op::Resample(resampling) => Work::Resample(resampling.clone()),
         _ => return None,

@@ -5,33 +5,23 @@
 //! being written. So rows of products, and of what is made of them row by row, begin at lines, where that costs
 //! little memory and every reader goes by rows, too.
 
-use super::program::{Item, Program, Work};
+use crate::ops::Work;
+use crate::ops::builder::{Item, Program};
+use crate::ops::softmax::Softmax;
 
-/// Floats in a line of the cache.
-const LINE: usize = 16;
-
-/// Gaps take at most this share of a row.
-const SHARE: usize = 8;
-
-/// Floats from one row of `cols` to the next.
-pub(super) fn pitch(cols: usize) -> usize {
-    let whole = cols.next_multiple_of(LINE);
-    if whole - cols <= cols / SHARE { whole } else { cols }
-}
-
-/// For each value whether its rows, along the last axis, have gaps where [`pitch`] leaves some.
+/// For each value whether its rows, along the last axis, have gaps where [`pitch`](crate::ops::emitter::pitch) leaves some.
 pub(super) fn gaps(program: &Program) -> Vec<bool> {
     let mut found = vec![false; program.values.len()];
     let mut refused = found.clone();
     program.outputs.iter().for_each(|&value| refused[value] = true);
     for item in &program.items {
-        let by_rows = matches!(item.work, Work::MatMul { .. }) || keeps_rows(program, item);
+        let by_rows = matches!(item.work, Work::MatMul(_)) || keeps_rows(program, item);
         let others = item.inputs.iter().filter(|_| !by_rows);
         others.chain(&item.residual).for_each(|&value| refused[value] = true);
     }
     for item in &program.items {
         let from = item.inputs.iter().any(|&value| found[value]) && keeps_rows(program, item);
-        if from || matches!(item.work, Work::MatMul { .. }) {
+        if from || matches!(item.work, Work::MatMul(_)) {
             item.outputs.iter().for_each(|&value| found[value] = !refused[value]);
         }
     }
@@ -41,8 +31,8 @@ pub(super) fn gaps(program: &Program) -> Vec<bool> {
 /// Whether an item makes rows along the last axis, each of one row of its inputs.
 fn keeps_rows(program: &Program, item: &Item) -> bool {
     match item.work {
-        Work::Unary | Work::Binary { .. } => true,
-        Work::Softmax { axis } => axis + 1 == program.values[item.inputs[0]].shape.len(),
+        Work::Unary | Work::Binary(_) => true,
+        Work::Softmax(Softmax { axis }) => axis + 1 == program.values[item.inputs[0]].shape.len(),
         _ => false,
     }
 }

@@ -6,45 +6,23 @@
 //! a home fits is seen when the value is placed: its slice must be a rectangle in the layout that the
 //! value has. If not, the value lives by itself and is copied.
 
-use super::program::{Program, Work};
-use crate::graph::ValueId;
-
-/// Where a value is a part of another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Home {
-    /// The concatenation's output.
-    pub parent: ValueId,
-    pub axis: usize,
-    /// First element along the axis.
-    pub start: usize,
-}
+use crate::ops::Work;
+use crate::ops::builder::Program;
+use crate::ops::concat::Concat;
+use crate::ops::emitter::Home;
 
 /// The homes of all values, by value.
 pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
     let mut placeable = vec![false; program.values.len()];
     for item in &program.items {
-        let anywhere = match item.work {
-            Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
-            Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
-            Work::Words { .. } | Work::Where | Work::Fill { .. } => true,
-            Work::Pad { .. } | Work::Concat { .. } | Work::Resample(_) => true,
-            Work::LayerNorm { .. } | Work::Gather { .. } | Work::Take { .. } => true,
-            Work::Scatter { .. } => true,
-            // these choose the places of their rows themselves
-            Work::Recurrent { .. } | Work::GridSample(_) => false,
-            Work::MatMul { .. } | Work::Reduce { .. } | Work::Fold { .. } => false,
-            Work::Order { .. } | Work::Suppress(_) => false,
-            // these are views
-            Work::Split { .. } | Work::Slice { .. } => false,
-            Work::Reshape | Work::Expand | Work::Transpose { .. } => false,
-        };
+        let anywhere = item.work.operation().is_placeable();
         for &output in &item.outputs {
             placeable[output] = anywhere && !program.outputs.contains(&output);
         }
     }
     let mut homes = vec![None; program.values.len()];
     for item in program.items.iter().rev() {
-        let Work::Concat { axis } = item.work else { continue };
+        let Work::Concat(Concat { axis }) = item.work else { continue };
         let mut start = 0;
         for &operand in &item.inputs {
             if placeable[operand] && homes[operand].is_none() {

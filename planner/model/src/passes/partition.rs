@@ -1,7 +1,9 @@
 //! Slices that take a value apart along an axis are a split: exporters write either.
 
-use super::program::{Item, Program, Work};
 use crate::graph::ValueId;
+use crate::ops::Work;
+use crate::ops::builder::{Item, Program};
+use crate::ops::views::{Slice, Split};
 use std::collections::HashMap;
 
 /// Replaces every set of slices that covers its input, each element once, by a split.
@@ -26,7 +28,7 @@ pub(super) fn join_slices(program: &mut Program) {
         let Some(first) = cuts.iter().map(|cut| cut.item).min() else { continue };
         let outputs = cuts.iter().map(|cut| program.items[cut.item].outputs[0]).collect();
         let sizes = cuts.iter().map(|cut| cut.size).collect();
-        program.items[first].work = Work::Split { axis, sizes };
+        program.items[first].work = Work::Split(Split { axis, sizes });
         program.items[first].outputs = outputs;
         joined.extend(cuts.iter().map(|cut| cut.item).filter(|item| *item != first));
     }
@@ -44,7 +46,7 @@ struct Cut {
 
 /// The axis, first element and extent of a slice that narrows one axis only.
 fn cut(program: &Program, item: &Item) -> Option<(usize, usize, usize)> {
-    let Work::Slice { starts, steps } = &item.work else { return None };
+    let Work::Slice(Slice { starts, steps }) = &item.work else { return None };
     let [whole, part] = [item.inputs[0], item.outputs[0]].map(|value| &program.values[value].shape);
     let mut narrowed = (0..whole.len()).filter(|&axis| whole[axis] != part[axis]);
     let axis = narrowed.next()?;

@@ -5,11 +5,11 @@
 //! planner's business.
 
 use super::coalesce::coalesce;
-use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
+use crate::ops::emitter::{Draft, Drafts};
 use eyelet::kernels::Isa;
 use eyelet::ops;
-use eyelet::pack::{Buffer, Element, Layer, NONE, OpKind, Tensor};
+use eyelet::pack::{Buffer, Element, INPUTS, Layer, NONE, Tensor};
 use std::collections::HashMap;
 
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
@@ -133,18 +133,6 @@ fn elements(drafts: &Drafts) -> Vec<Element> {
     known.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The inputs that a layer may write over.
-fn in_place_operands(kind: OpKind) -> &'static [usize] {
-    match kind {
-        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => &[0],
-        OpKind::Binary => &[0, 1],
-        OpKind::Integer => &[0, 1],
-        OpKind::Where => &[0, 1, 2],
-        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => &[1],
-        _ => &[],
-    }
-}
-
 /// Makes the output's buffer the same as an operand's, where the operand ends with this layer. Floats
 /// and words are in no buffer together.
 fn write_in_place(drafts: &mut Drafts, elements: &[Element]) {
@@ -170,8 +158,8 @@ fn write_in_place(drafts: &mut Drafts, elements: &[Element]) {
     for index in 0..drafts.layers.len() {
         let layer = &drafts.layers[index];
         let to = layer.output.buffer as usize;
-        let operands = in_place_operands(layer.kind);
-        let fits = operands.iter().find_map(|&operand| {
+        let in_place = layer.kind.in_place();
+        let fits = (0..INPUTS).filter(|&operand| in_place[operand]).find_map(|operand| {
             let over = layer.inputs[operand]?;
             let from = over.buffer as usize;
             let same = over == Tensor { buffer: over.buffer, ..layer.output };
@@ -180,7 +168,7 @@ fn write_in_place(drafts: &mut Drafts, elements: &[Element]) {
             // another operand in the same buffer must be the same rectangle, read elementwise too
             let alone = (layer.inputs.iter().enumerate())
                 .filter_map(|(i, input)| input.filter(|t| t.buffer == over.buffer).map(|t| (i, t)))
-                .all(|(i, tensor)| operands.contains(&i) && tensor == over);
+                .all(|(i, tensor)| in_place[i] && tensor == over);
             let sizes = drafts.buffers[from] == drafts.buffers[to];
             let alike = elements[from] == elements[to];
             (same && ends && !ports && alone && sizes && alike).then_some(from)

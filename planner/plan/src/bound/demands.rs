@@ -7,8 +7,9 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::profile::{Costs, Outside, Profile};
 use crate::steps::{least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::pack::{Layer, Method, OpKind, PAGE, Region, Step, WinogradParams, params};
+use eyelet::pack::{Layer, Method, PAGE, Region, Step};
 use eyelet_model::network::Network;
+use eyelet_model::ops::winograd;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::ops::Range;
@@ -209,10 +210,7 @@ fn lines(network: &Network, layer: usize, slides: bool) -> u32 {
 
 /// Steps of a layer begin at a multiple of so many lines.
 fn tile(layer: &Layer, algorithm: u32) -> u32 {
-    match OpKind::from_code(layer.kind) {
-        Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile.max(1),
-        _ => algorithm.max(1),
-    }
+    winograd::tile(layer).unwrap_or(algorithm).max(1)
 }
 
 /// What an interval says: computing inside it, and reading in the rest of the inference.

@@ -1,11 +1,10 @@
 //! Which image lines of an input the lines of an output are made from.
 
-use eyelet::ops;
-use eyelet::pack::{
-    BinaryParams, ConvParams, Layer, NONE, OpKind, PoolParams, ResampleParams, Tensor,
-    WinogradParams, params,
-};
+use eyelet::ops::{Reads, reads};
+use eyelet::pack::{NONE, OpKind, ResampleParams, Tensor};
 use eyelet_model::network::Network;
+use eyelet_model::ops::winograd::tile;
+use eyelet_model::ops::{Lines, lines};
 use std::ops::Range;
 
 /// How an operator reads an input, line by line.
@@ -146,7 +145,7 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
     if network.tensors[layer.output as usize].dims[0] != 1 {
         return None;
     }
-    let looks_around = OpKind::from_code(layer.kind)?.looks_around();
+    let looks_around = looks_around(network, index);
     let given = layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE);
     let found: Option<Vec<Operand>> = given
         .map(|(slot, tensor)| {
@@ -161,90 +160,35 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
 fn window_of(network: &Network, index: usize, slot: usize) -> Option<Window> {
     let layer = &network.layers[index];
     // Steps may compute by Winograd's algorithm what is stored for the direct one.
-    let tile = network.on_load[index].max(1);
+    let tile = tile(layer).unwrap_or(network.on_load[index]).max(1);
     let record = |id: u32| &network.tensors[id as usize];
     let (input, output) = (record(layer.inputs[slot]), record(layer.output));
     if input.dims[0] != 1 {
         return None;
     }
-    let looks = slot == 0;
-    Some(match OpKind::from_code(layer.kind)? {
-        OpKind::Conv | OpKind::Depthwise if looks => {
-            let p: ConvParams = params(layer);
-            windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], tile)
-        }
-        OpKind::Pool => {
-            let p: PoolParams = params(layer);
-            windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
-        }
-        OpKind::Resample => resampled(layer, input),
-        OpKind::Winograd if looks => {
-            let p: WinogradParams = params(layer);
-            windowed(input, 3, 1, 1, p.pad[0], p.tile)
-        }
-        OpKind::Conv
-        | OpKind::Depthwise
-        | OpKind::Unary
-        | OpKind::Softmax
-        | OpKind::Lrn
-        | OpKind::LayerNorm => Window { tile, ..rowwise(input, output)? },
-        OpKind::Winograd => {
-            let p: WinogradParams = params(layer);
-            Window { tile: p.tile, ..rowwise(input, output)? }
-        }
-        // Of products by rows the left operand's record has the output's rows; any other is one
-        // run of floats.
-        OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
-            Some(window) => window,
-            None => Window::all(input.dims[1], output.dims[1]),
+    Some(match lines(network, index, slot)? {
+        Lines::Own => Window { tile, ..rowwise(input, output)? },
+        Lines::All => Window::all(input.dims[1], output.dims[1]),
+        Lines::Sums(p) => resampled(&p, input),
+        Lines::Window { kernel, stride, dilation, pad } => Window {
+            reach: (i64::from(kernel) - 1) * i64::from(dilation) + 1,
+            stride: i64::from(stride).max(1),
+            pad: pad.into(),
+            tile,
+            height: input.dims[1].into(),
+            ..Window::EVERY
         },
-        OpKind::Binary => {
-            let p: BinaryParams = params(layer);
-            let alike = input.dims == output.dims;
-            if !(alike || p.constant_operand != 0) {
-                return None;
-            }
-            rowwise(input, output)?
-        }
-        OpKind::Where | OpKind::Integer if input.dims == output.dims => rowwise(input, output)?,
-        OpKind::Copy => {
-            let rows = ops::row_unit(layer, output)?;
-            let written = |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);
-            if !u64::from(output.dims[2]).is_multiple_of(rows) || written(input.buffer) {
-                return None;
-            }
-            Window::all(input.dims[1], output.dims[1])
-        }
-        _ => return None,
     })
 }
 
 /// Whether a layer's operator reads its first input through a window.
 pub fn looks_around(network: &Network, layer: usize) -> bool {
-    OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::looks_around)
-}
-
-fn windowed(
-    input: &Tensor,
-    kernel: u32,
-    stride: u32,
-    dilation: u32,
-    pad: u32,
-    tile: u32,
-) -> Window {
-    Window {
-        reach: (i64::from(kernel) - 1) * i64::from(dilation) + 1,
-        stride: i64::from(stride).max(1),
-        pad: pad.into(),
-        tile: tile.max(1),
-        height: input.dims[1].into(),
-        ..Window::EVERY
-    }
+    let kind = OpKind::from_code(network.layers[layer].kind);
+    kind.is_some_and(|kind| reads(kind)[0] == Reads::Window)
 }
 
 /// The lines that sums along an axis are made from.
-fn resampled(layer: &Layer, input: &Tensor) -> Window {
-    let p: ResampleParams = params(layer);
+fn resampled(p: &ResampleParams, input: &Tensor) -> Window {
     let height = input.dims[1];
     match p.axis {
         1 => Window {
@@ -262,18 +206,6 @@ fn resampled(layer: &Layer, input: &Tensor) -> Window {
 
 fn rowwise(input: &Tensor, output: &Tensor) -> Option<Window> {
     (input.dims[..3] == output.dims[..3]).then(|| Window::same(input.dims[1]))
-}
-
-/// Operators whose first input is read through a window.
-trait LooksAround {
-    fn looks_around(self) -> bool;
-}
-
-impl LooksAround for OpKind {
-    fn looks_around(self) -> bool {
-        use OpKind::{Conv, Depthwise, Pool, Resample, Winograd};
-        matches!(self, Conv | Depthwise | Pool | Winograd | Resample)
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use eyelet::kernels::Kernels;
 use eyelet::kernels::table::Packed;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
-use eyelet::pack::{INPUTS, Layer, Method, NONE, OpKind, PAGE, Tensor};
+use eyelet::pack::{INPUTS, Layer, Method, NONE, PAGE, Tensor};
 use eyelet_model::network::Network;
 use eyelet_plan::profile::Extremes;
 use std::time::Instant;
@@ -151,8 +151,7 @@ impl<'a> Bench<'a> {
         state: State,
     ) -> Option<f64> {
         let (layer, inputs, output) = (self.layer, self.inputs, self.output);
-        let kind = OpKind::from_code(layer.kind);
-        let flat = kind == Some(OpKind::Copy);
+        let flat = ops::takes_buffers(layer);
         let operand = |index: usize| {
             let (rows, cols) = (inputs[index].rows() as usize, inputs[index].cols() as usize);
             let floats: &[f32] = bytemuck::cast_slice(&self.data[index]);
@@ -168,9 +167,9 @@ impl<'a> Bench<'a> {
         let operands = std::array::from_fn(operand);
         let (rows, cols) = (output.rows() as usize, output.cols() as usize);
         let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut self.made);
-        let out = match kind {
-            Some(OpKind::Copy) => MatMut::new(floats, 1, rows * cols, rows * cols),
-            _ => MatMut::new(floats, rows, cols, cols),
+        let out = match flat {
+            true => MatMut::new(floats, 1, rows * cols, rows * cols),
+            false => MatMut::new(floats, rows, cols, cols),
         };
         let bytes = layer.panels as usize * layer.panel_bytes as usize;
         let from = weights.take(bytes, state)?;

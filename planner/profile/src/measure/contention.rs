@@ -11,7 +11,6 @@ use super::layers::{conv, winograd};
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
-use eyelet::pack::OpKind;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::storage::{Storage as _, StorageError};
 use eyelet_plan::cores::Cores;
@@ -100,10 +99,10 @@ pub fn measure(
 ) -> Result<Contention, StorageError> {
     let isa = kernels.isa();
     let networks = [
-        conv(isa, OpKind::Conv, 7, 3, 256, 512),
+        conv(isa, 7, 3, 256, 512),
         winograd(isa, 4, 14, 256, 256),
-        conv(isa, OpKind::Conv, 14, 1, 256, 1024),
-        conv(isa, OpKind::Conv, 28, 3, 128, 128),
+        conv(isa, 14, 1, 256, 1024),
+        conv(isa, 28, 3, 128, 128),
     ];
     let no_memory = StorageError::Open { errno: libc::ENOMEM };
     let mut weights = Weights::new().ok_or(no_memory)?;

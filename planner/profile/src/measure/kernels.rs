@@ -11,7 +11,6 @@ use super::widen::widen_gbs;
 use super::{Patience, layers, speed_probe};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
-use eyelet::pack::OpKind;
 use eyelet_model::network::Network;
 use eyelet_plan::profile::fitting::{
     Extra, Work, extra, extra_ns, shorter_ns, terms, transforming,
@@ -217,7 +216,7 @@ impl Groups {
         });
         Self {
             classes,
-            small: asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm),
+            small: asked.add(vec![layers::conv(isa, 8, 1, 16, 64)], State::Warm),
             near: asked.add(layers::near(isa), State::Warm),
             balanced: [State::Warm, State::Cold]
                 .map(|state| asked.add(layers::balanced(isa), state)),

@@ -49,14 +49,22 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
     }
 }
 
-/// A convolution, padded so that the map keeps its size; `OpKind::Depthwise` or `OpKind::Conv`.
-pub(super) fn conv(
+/// A direct convolution, padded so that the map keeps its size.
+pub(super) fn conv(isa: Isa, size: u32, tap: u32, channels: u32, outputs: u32) -> Network {
+    convolution(isa, OpKind::Conv, size, tap, [channels, outputs])
+}
+
+/// A convolution channel by channel, padded so.
+fn depthwise(isa: Isa, size: u32, tap: u32, channels: u32) -> Network {
+    convolution(isa, OpKind::Depthwise, size, tap, [channels; 2])
+}
+
+fn convolution(
     isa: Isa,
     kind: OpKind,
     size: u32,
     tap: u32,
-    channels: u32,
-    outputs: u32,
+    [channels, outputs]: [u32; 2],
 ) -> Network {
     let ones = [1; 2];
     let (kernel, pad) = ([tap; 2], [tap / 2; 2]);
@@ -71,19 +79,18 @@ pub(super) fn conv(
     network
 }
 
-/// The same with stride 2.
-fn strided(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32) -> Network {
-    let mut network = conv(isa, kind, size, tap, channels, outputs);
+/// A convolution with stride 2 instead of 1.
+fn strided(mut network: Network) -> Network {
     let layer = &mut network.layers[0];
     layer.params = params_words(&ConvParams { stride: [2; 2], ..params(layer) });
-    let size = size.div_ceil(2);
-    network.tensors[2].dims = [1, size, size, outputs];
+    let [_, height, width, _] = &mut network.tensors[2].dims;
+    (*height, *width) = (height.div_ceil(2), width.div_ceil(2));
     network
 }
 
 /// A 3x3 convolution in groups of so many channels, of which panels hold several.
 fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
-    let mut network = conv(isa, OpKind::Depthwise, size, 3, channels, channels);
+    let mut network = depthwise(isa, size, 3, channels);
     let layer = &mut network.layers[0];
     let groups = channels / group;
     layer.params = params_words(&ConvParams { groups, ..params(layer) });
@@ -105,7 +112,7 @@ pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u
 /// Matrices of weights, the largest first. The first that takes no more than half of what a processor has of a shared cache is
 /// there beside what else there is.
 pub(super) fn near(isa: Isa) -> Vec<Network> {
-    let of = |channels, outputs| conv(isa, OpKind::Conv, 1, 1, channels, outputs);
+    let of = |channels, outputs| conv(isa, 1, 1, channels, outputs);
     vec![of(2048, 960), of(1024, 960), of(1024, 448)]
 }
 
@@ -134,28 +141,25 @@ pub(super) fn of_class(isa: Isa, class: Class) -> Vec<Network> {
 
 /// Convolutions of a class: none, if it has others.
 fn convolutions(isa: Isa, class: Class) -> Vec<Network> {
-    let conv =
-        |kind: OpKind, size, tap, channels, outputs| conv(isa, kind, size, tap, channels, outputs);
-    let strided = |kind: OpKind, size, tap, channels, outputs| {
-        strided(isa, kind, size, tap, channels, outputs)
-    };
+    let conv = |size, tap, channels, outputs| conv(isa, size, tap, channels, outputs);
+    let depthwise = |size, tap, channels| depthwise(isa, size, tap, channels);
     let winograd = |tile, size, channels, outputs| winograd(isa, tile, size, channels, outputs);
     match class {
         // Long sums, and short ones.
         Class::Conv1x1 => vec![
-            conv(OpKind::Conv, 56, 1, 64, 256),
-            conv(OpKind::Conv, 28, 1, 512, 128),
-            conv(OpKind::Conv, 14, 1, 256, 1024),
-            conv(OpKind::Conv, 56, 1, 16, 96),
-            conv(OpKind::Conv, 28, 1, 192, 32),
+            conv(56, 1, 64, 256),
+            conv(28, 1, 512, 128),
+            conv(14, 1, 256, 1024),
+            conv(56, 1, 16, 96),
+            conv(28, 1, 192, 32),
         ],
         Class::ConvKxK => vec![
-            conv(OpKind::Conv, 56, 3, 64, 64),
-            conv(OpKind::Conv, 28, 3, 128, 128),
-            conv(OpKind::Conv, 14, 3, 256, 256),
-            strided(OpKind::Conv, 224, 3, 3, 32),
-            strided(OpKind::Conv, 224, 3, 3, 64),
-            strided(OpKind::Conv, 224, 7, 3, 64),
+            conv(56, 3, 64, 64),
+            conv(28, 3, 128, 128),
+            conv(14, 3, 256, 256),
+            strided(conv(224, 3, 3, 32)),
+            strided(conv(224, 3, 3, 64)),
+            strided(conv(224, 7, 3, 64)),
         ],
         // Few channels in, and few out, too.
         Class::Winograd => vec![
@@ -167,14 +171,14 @@ fn convolutions(isa: Isa, class: Class) -> Vec<Network> {
             winograd(4, 56, 128, 32),
             winograd(4, 28, 32, 128),
         ],
-        Class::FullyConnected => vec![conv(OpKind::Conv, 1, 1, 4096, 4096)],
+        Class::FullyConnected => vec![conv(1, 1, 4096, 4096)],
         Class::Depthwise => vec![
-            conv(OpKind::Depthwise, 56, 3, 144, 144),
-            conv(OpKind::Depthwise, 14, 3, 576, 576),
-            conv(OpKind::Depthwise, 112, 3, 32, 32),
-            conv(OpKind::Depthwise, 28, 1, 256, 256),
-            strided(OpKind::Depthwise, 56, 3, 144, 144),
-            strided(OpKind::Depthwise, 14, 3, 576, 576),
+            depthwise(56, 3, 144),
+            depthwise(14, 3, 576),
+            depthwise(112, 3, 32),
+            depthwise(28, 1, 256),
+            strided(depthwise(56, 3, 144)),
+            strided(depthwise(14, 3, 576)),
         ],
         Class::Grouped => vec![grouped(isa, 28, 128, isa.panel() as u32 / 4)],
         _ => vec![],
@@ -240,11 +244,7 @@ fn copies(isa: Isa) -> [Network; 2] {
 
 /// Layers whose weights take about as long to read as to use.
 pub(super) fn balanced(isa: Isa) -> Vec<Network> {
-    vec![
-        conv(isa, OpKind::Conv, 7, 1, 512, 2048),
-        conv(isa, OpKind::Conv, 7, 3, 512, 512),
-        conv(isa, OpKind::Conv, 7, 1, 2048, 512),
-    ]
+    vec![conv(isa, 7, 1, 512, 2048), conv(isa, 7, 3, 512, 512), conv(isa, 7, 1, 2048, 512)]
 }
 
 /// Convolutions by Winograd's algorithm whose maps no thread's cache holds.
@@ -270,14 +270,14 @@ pub(super) fn balanced_winograd(isa: Isa) -> Vec<Network> {
 /// Depthwise convolutions that compute little with their weights.
 pub(super) fn small_depthwise(isa: Isa) -> Vec<Network> {
     [(28, 192), (14, 384), (14, 576), (7, 960)]
-        .map(|(size, channels)| conv(isa, OpKind::Depthwise, size, 3, channels, channels))
+        .map(|(size, channels)| depthwise(isa, size, 3, channels))
         .into()
 }
 
 /// Direct convolutions whose steps transform their weights.
 pub(super) fn transforming(isa: Isa) -> Vec<Network> {
     let layer = |(tile, size, channels): (u32, u32, u32)| {
-        let mut network = conv(isa, OpKind::Conv, size, 3, channels, channels);
+        let mut network = conv(isa, size, 3, channels, channels);
         network.on_load[0] = tile;
         network
     };

@@ -9,7 +9,6 @@ use super::layers;
 use eyelet::device::workers::Pool;
 use eyelet::device::{Device, Inline};
 use eyelet::kernels::{Isa, Kernels};
-use eyelet::pack::OpKind;
 use eyelet_model::network::Network;
 use std::time::{Duration, Instant};
 
@@ -42,7 +41,7 @@ pub fn present_gflops(isa: Isa, threads: u32) -> Option<f64> {
 
 /// The convolution.
 pub fn network(isa: Isa) -> Network {
-    layers::conv(isa, OpKind::Conv, SIZE, 1, CHANNELS, CHANNELS)
+    layers::conv(isa, SIZE, 1, CHANNELS, CHANNELS)
 }
 
 /// Operations a nanosecond, if it takes so long.

@@ -4,10 +4,11 @@ use crate::cli::output::{is_zero, shape};
 use crate::cli::pin::listed;
 use crate::cli::table::Table;
 use crate::cli::target::{Beside, Origin};
-use eyelet::pack::{Encoding, OpKind};
+use eyelet::pack::Encoding;
 use eyelet_planner::board::Device;
 use eyelet_planner::layout::distinct_bytes;
 use eyelet_planner::network::Network;
+use eyelet_planner::ops::winograd;
 use eyelet_planner::profile::Placement;
 use eyelet_planner::search::PackRequest;
 use eyelet_planner::size;
@@ -206,7 +207,7 @@ impl Packed {
             winograd_layers: network
                 .layers
                 .iter()
-                .filter(|layer| layer.kind == OpKind::Winograd as u32)
+                .filter(|layer| winograd::tile(layer).is_some())
                 .count(),
             same_bits: true,
             weights_bytes,

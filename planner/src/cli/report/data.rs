@@ -8,6 +8,7 @@ use eyelet::pack::{FAST, NONE, PAGE, Region};
 use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
+use eyelet_planner::ops;
 use eyelet_planner::plan;
 use eyelet_planner::published;
 use eyelet_planner::search::{self, Effort, PlanError, Preload, Request, Strategy};
@@ -61,7 +62,7 @@ impl Data {
             weights_bytes,
             layers: Layers {
                 names: network.names.clone(),
-                operators: all.map(|l| describe::operator(network, l)).collect(),
+                operators: all.map(|l| ops::name(&network.layers[l])).collect(),
                 bytes: network.layers.iter().map(bytes).collect(),
                 sources: graph::sources(network),
             },

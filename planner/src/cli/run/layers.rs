@@ -4,7 +4,8 @@ use super::report::Spread;
 use eyelet::device::Device;
 use eyelet::executor::{Feed, InferError, Model, StepTimes};
 use eyelet::ops;
-use eyelet::pack::{OpKind, Skeleton, Steps, WinogradParams, params};
+use eyelet::pack::{OpKind, Skeleton, Steps};
+use eyelet_planner::ops::winograd;
 use serde::Serialize;
 use std::fmt;
 
@@ -39,8 +40,8 @@ impl Layers {
             let output = skeleton.tensors[layer.output as usize];
             let kind = OpKind::from_code(layer.kind);
             let mut op = kind.map_or_else(String::new, |kind| format!("{kind:?}"));
-            if kind == Some(OpKind::Winograd) {
-                op = format!("F({},3)", params::<WinogradParams>(&layer).tile);
+            if let Some(tile) = winograd::tile(&layer) {
+                op = format!("F({tile},3)");
             }
             LayerTimes {
                 name: String::new(),

@@ -7,6 +7,7 @@ use super::super::perfetto::{self, Slice, name};
 use eyelet::executor::{Event, Observer};
 use eyelet::pack::PlanEntry;
 use eyelet_planner::network::Network;
+use eyelet_planner::ops;
 use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Timeline, simulate};
@@ -268,7 +269,7 @@ impl<'a> Trace<'a> {
         let weights = step_weights(self.network, step);
         json!({
             "step": index,
-            "operator": describe::operator(self.network, step.layer as usize),
+            "operator": ops::name(&self.network.layers[step.layer as usize]),
             "algorithm": describe::algorithm_of(self.network, step),
             "weights bytes": weights.end - weights.start,
             "rows": step.rows,

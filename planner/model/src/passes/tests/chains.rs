@@ -1,7 +1,7 @@
 //! Reductions that are cut into chains for a GPU.
 
 use super::*;
-use crate::algorithm::{chains, set_chains};
+use crate::ops::conv::{chains, set_chains};
 use eyelet::ops::conv::MAX_CHAINS;
 use eyelet::pack::{ConvParams, params};
 

@@ -15,7 +15,7 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
         pitch: cols,
         ..Tensor::default()
     };
-    let weighted = matches!(kind, OpKind::Conv | OpKind::Depthwise);
+    let weighted = kind.has_panels();
     Network {
         name: "one".into(),
         isa: Isa::Neon,

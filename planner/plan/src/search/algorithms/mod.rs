@@ -10,7 +10,7 @@
 //! outside with the time to read their bytes. So each interval asks for one algorithm of every
 //! layer, and a [mixture](bound_of_all_ns) of intervals bounds all choices.
 //!
-//! The chains of reductions on a GPU ([`algorithm::chains`]) are chosen before, layer by layer;
+//! The chains of reductions on a GPU ([`conv::chains`]) are chosen before, layer by layer;
 //! they cost scratch. To compute all layers directly is always one of the choices.
 //!
 //! One choice serves all budgets of a pack. So its outputs are the same bits in every budget, also
@@ -28,8 +28,9 @@ pub use mixture::bound_of_all_ns;
 use crate::bound::Bound;
 use crate::profile::Profile;
 use ends::both_ends;
-use eyelet_model::algorithm::{self, Algorithm, set_chains};
+use eyelet_model::algorithm::Algorithm;
 use eyelet_model::network::Network;
+use eyelet_model::ops::conv::{self, set_chains};
 use offers::offers;
 use on_load::panel_need;
 
@@ -132,13 +133,13 @@ pub fn choices(
 /// next to the activations takes at most `most` bytes. Returns the chains of all layers.
 fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
     let cut = |layer: usize| {
-        let mut chains = algorithm::chains(network, layer, multiprocessors);
+        let mut chains = conv::chains(network, layer, multiprocessors);
         while chains > 1 {
             set_chains(network, layer, chains);
             if bound.alive(layer) + panel_need(network, layer, 1) <= most {
                 return chains;
             }
-            chains = algorithm::fewer_chains(network, layer, chains);
+            chains = conv::fewer_chains(network, layer, chains);
         }
         set_chains(network, layer, 1);
         1

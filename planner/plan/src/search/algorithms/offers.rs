@@ -7,8 +7,9 @@ use crate::profile::{Costs, Outside, Profile};
 use crate::slide::slides;
 use crate::steps::whole;
 use eyelet::pack::{Method, Step};
-use eyelet_model::algorithm::{self, Algorithm, set_chains};
+use eyelet_model::algorithm::Algorithm;
 use eyelet_model::network::Network;
+use eyelet_model::ops::conv::{self, set_chains};
 
 /// The share if the other one computes by the same algorithm with weights that its steps transform.
 /// Then the gain is certain.
@@ -37,7 +38,7 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
             for layer in 0..network.layers.len() {
                 if algorithm.serves(network, layer) {
                     algorithm.set(&mut changed, layer);
-                    let chains = algorithm::chains(&changed, layer, multiprocessors);
+                    let chains = conv::chains(&changed, layer, multiprocessors);
                     set_chains(&mut changed, layer, chains);
                 }
             }

@@ -28,9 +28,10 @@ use crate::search::residents::refit::Refit;
 use crate::search::residents::shared::{PlanToLayOut, lay_out};
 use crate::search::strategy::draft::Draft;
 use crate::simulate::simulate;
-use eyelet::pack::{Layer, OpKind};
+use eyelet::pack::Layer;
 use eyelet_model::layout::SharedWeights;
 use eyelet_model::network::Network;
+use eyelet_model::ops::winograd::tile;
 use eyelet_model::plan::Plan;
 use eyelet_model::size;
 use std::fmt;
@@ -268,7 +269,7 @@ impl Finished<'_> {
 /// Its algorithms.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let winograd = |layer: &&Layer| layer.kind == OpKind::Winograd as u32;
+        let winograd = |layer: &&Layer| tile(layer).is_some();
         match self.network.layers.iter().filter(winograd).count() {
             0 => write!(f, "direct algorithms"),
             some => write!(f, "Winograd's algorithm for {some} layers"),

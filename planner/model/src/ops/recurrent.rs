@@ -1,15 +1,63 @@
 //! Recurrent networks: the item that a node becomes, and its emission with weights packed by panels
 //! of hidden units.
 
-use super::PassError;
-use super::emit::{Emitter, field};
-use super::fuse::{input, unsupported};
-use super::program::{Builder, Item, Work};
+use super::builder::{Builder, Item, input, unsupported};
+use super::emitter::{Emitter, field};
 use super::view::row_major;
+use super::{Operation, Operator, PassError, Work};
 use crate::graph::{Cell, Constant, Node, Recurrence};
 use crate::network::Weights;
 use eyelet::pack::{self, OpKind, RecurrentParams};
 use std::sync::Arc;
+
+/// Of all times.
+pub(super) const ROW: Operator = Operator::new(OpKind::Recurrent);
+
+/// Over times: what gates are given, and the state at the beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Recurrent {
+    pub recurrence: Recurrence,
+    /// `[gates · hidden, hidden]`
+    pub weights: Constant,
+    /// Of the weights.
+    pub biases: Option<Constant>,
+    pub peepholes: Option<Constant>,
+}
+
+impl Operation for Recurrent {
+    fn emit(&self, emitter: &mut Emitter<'_>, item: &Item) -> Result<(), PassError> {
+        let Self { recurrence: of, weights, biases, peepholes } = self;
+        let constants = [Some(weights), biases.as_ref(), peepholes.as_ref()];
+        let name = item.name.as_str();
+        emitter.refuse_gpu(name, "recurrent networks")?;
+        let given = emitter.operand(name, item.inputs[0], &row_major(3))?;
+        let first = item.inputs.get(1).map(|&first| emitter.operand(name, first, &row_major(2)));
+        let first = first.transpose()?;
+        let output = emitter.place(name, item.outputs[0], &row_major(3))?;
+        let (cell, reset_after) = match of.cell {
+            Cell::Rnn => (0, false),
+            Cell::Gru { reset_after } => (1, reset_after),
+            Cell::Lstm => (2, false),
+        };
+        let params = RecurrentParams {
+            cell,
+            hidden: field(name, "the number of hidden units", of.hidden)?,
+            reverse: of.reverse.into(),
+            reset_after: reset_after.into(),
+            peepholes: constants[2].is_some().into(),
+            clip: of.clip,
+            functions: of.functions,
+        };
+        let packed = packed(of, constants, emitter.isa.panel());
+        let weights = Weights::Plain(Constant::Owned(Arc::new(packed)));
+        let words = pack::params_words(&params);
+        emitter.layer(item, OpKind::Recurrent, [Some(given), first], output, words, weights)
+    }
+
+    fn is_placeable(&self) -> bool {
+        false
+    }
+}
 
 impl Builder {
     pub fn recurrent(&mut self, node: &Node, recurrence: Recurrence) -> Result<(), PassError> {
@@ -34,43 +82,9 @@ impl Builder {
             });
         }
         let inputs: Vec<_> = [Some(given), optional(4)].into_iter().flatten().collect();
-        let work = Work::Recurrent { recurrence, weights, biases, peepholes };
+        let work = Work::Recurrent(Recurrent { recurrence, weights, biases, peepholes });
         self.push(&node.name, work, &inputs, &node.outputs);
         Ok(())
-    }
-}
-
-impl Emitter<'_> {
-    pub fn recurrent(
-        &mut self,
-        item: &Item,
-        of: &Recurrence,
-        constants: [Option<&Constant>; 3],
-    ) -> Result<(), PassError> {
-        let name = item.name.as_str();
-        self.refuse_gpu(name, "recurrent networks")?;
-        let given = self.operand(name, item.inputs[0], &row_major(3))?;
-        let first = item.inputs.get(1).map(|&first| self.operand(name, first, &row_major(2)));
-        let first = first.transpose()?;
-        let output = self.place(name, item.outputs[0], &row_major(3))?;
-        let (cell, reset_after) = match of.cell {
-            Cell::Rnn => (0, false),
-            Cell::Gru { reset_after } => (1, reset_after),
-            Cell::Lstm => (2, false),
-        };
-        let params = RecurrentParams {
-            cell,
-            hidden: field(name, "the number of hidden units", of.hidden)?,
-            reverse: of.reverse.into(),
-            reset_after: reset_after.into(),
-            peepholes: constants[2].is_some().into(),
-            clip: of.clip,
-            functions: of.functions,
-        };
-        let packed = packed(of, constants, self.isa.panel());
-        let weights = Weights::Plain(Constant::Owned(Arc::new(packed)));
-        let words = pack::params_words(&params);
-        self.layer(item, OpKind::Recurrent, [Some(given), first], output, words, weights)
     }
 }
 

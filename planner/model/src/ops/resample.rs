@@ -1,13 +1,13 @@
-//! Emission of weighted sums along an axis: the order in which their layer reads, the record from
-//! which follows what it reads, and the table of taps.
+//! Weighted sums along an axis: the order in which their layer reads, the record from which follows
+//! what it reads, and the table of taps.
 
-use super::PassError;
-use super::emit::{Emitter, tensor};
-use super::program::Item;
-use super::view::{Rect, image_order, row_major};
-use crate::graph::{Constant, Resampling, Sampling};
+use super::builder::Item;
+use super::emitter::{Emitter, fields};
+use super::view::image_order;
+use super::{Lines, Operation, Operator, PassError};
+use crate::graph::{Constant, Resampling};
 use crate::network::Weights;
-use eyelet::pack::{self, GridSampleParams, OpKind, ResampleParams};
+use eyelet::pack::{self, OpKind, ResampleParams, params};
 use std::sync::Arc;
 
 /// How much wider than its taps a sum's reach is tried to be.
@@ -16,22 +16,29 @@ const MOST_TRIED: usize = 64;
 /// The largest number up to which floats have all integers.
 const MOST_PLACES: usize = 1 << 24;
 
-impl Emitter<'_> {
-    pub fn resample(&mut self, item: &Item, of: &Resampling) -> Result<(), PassError> {
+/// Lines that begin at a fraction of the output's.
+pub(super) const ROW: Operator = Operator {
+    lines: |_, layer, _| Some(Lines::Sums(params(layer))),
+    ..Operator::new(OpKind::Resample)
+};
+
+impl Operation for Resampling {
+    fn emit(&self, emitter: &mut Emitter<'_>, item: &Item) -> Result<(), PassError> {
+        let of = self;
         let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
-        self.refuse_gpu(name, "interpolation, flips, and choices along an axis")?;
-        let shape = self.program.values[x].shape.clone();
-        let order = self.order_of(item, of.axis)?;
+        emitter.refuse_gpu(name, "interpolation, flips, and choices along an axis")?;
+        let shape = emitter.program.values[x].shape.clone();
+        let order = emitter.order_along(item, of.axis)?;
         let place = order.iter().position(|&axis| axis == of.axis).unwrap_or(0);
         let extents: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
         let (axis, dims) = folded(&extents, place);
         let mut params = reach(of, shape[of.axis]);
         params.axis = axis as u32;
-        let input = self.operand(name, x, &order)?;
+        let input = emitter.operand(name, x, &order)?;
         let input = pack::Tensor { dims: fields(name, dims)?, ..input };
         let mut made = dims;
         made[axis] = of.starts.len();
-        let output = self.place(name, y, &order)?;
+        let output = emitter.place(name, y, &order)?;
         let output = pack::Tensor { dims: fields(name, made)?, ..output };
         // A lone axis has its elements for pixels.
         let [input, output] = [input, output].map(|record| match extents.len() {
@@ -40,43 +47,18 @@ impl Emitter<'_> {
         });
         let weights = Weights::Plain(Constant::Owned(Arc::new(table(of, &params, shape[of.axis]))));
         let words = pack::params_words(&params);
-        self.layer(item, OpKind::Resample, [Some(input), None], output, words, weights)
+        emitter.layer(item, OpKind::Resample, [Some(input), None], output, words, weights)
     }
 
-    /// Elements at places that another value has.
-    pub fn grid_sample(&mut self, item: &Item, of: Sampling) -> Result<(), PassError> {
-        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
-        self.refuse_gpu(name, "samples of an image")?;
-        let [shape, made] = [x, y].map(|value| self.program.values[value].shape.clone());
-        let rank = shape.len();
-        // Channels last; the slices of a volume are lines of an image.
-        let order: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
-        let lines = |shape: &[usize]| {
-            let inner = shape.get(2..rank - 1).unwrap_or_default().iter().product();
-            [shape[0], inner, shape[rank - 1], shape[1]]
-        };
-        let input = self.operand(name, x, &order)?;
-        let input = pack::Tensor { dims: fields(name, lines(&shape))?, ..input };
-        let [images, height, width, _] = lines(&made);
-        let places = self.operand(name, item.inputs[1], &row_major(rank))?;
-        let places =
-            pack::Tensor { dims: fields(name, [images, height, width, rank - 2])?, ..places };
-        let output = self.place(name, y, &order)?;
-        let output = pack::Tensor { dims: fields(name, lines(&made))?, ..output };
-        let params = GridSampleParams {
-            mode: of.mode as u32,
-            padding: of.padding as u32,
-            align_corners: of.align_corners.into(),
-            depth: if rank == 5 { input.dims[1] / shape[3].max(1) as u32 } else { 1 },
-        };
-        let words = pack::params_words(&params);
-        let inputs = [Some(input), Some(places)];
-        self.layer(item, OpKind::GridSample, inputs, output, words, Weights::None)
+    fn takes_activation(&self) -> bool {
+        true
     }
+}
 
+impl Emitter<'_> {
     /// The memory order in which sums along an axis are made: that of images, or the value's own;
     /// but the axis is not the last.
-    fn order_of(&self, item: &Item, axis: usize) -> Result<Vec<usize>, PassError> {
+    fn order_along(&self, item: &Item, axis: usize) -> Result<Vec<usize>, PassError> {
         let view = self.view(&item.name, item.inputs[0])?;
         let rank = view.axes.len();
         let extent = self.program.values[item.inputs[0]].shape[axis];
@@ -117,11 +99,6 @@ fn folded(extents: &[usize], place: usize) -> (usize, [usize; 4]) {
             (1, [product(before), extents[place], product(between), channels])
         }
     }
-}
-
-fn fields(node: &str, dims: [usize; 4]) -> Result<[u32; 4], PassError> {
-    let whole = Rect { buffer: 0, offset: 0, dims, pitch: dims[3] };
-    Ok(tensor(node, whole)?.dims)
 }
 
 /// The record of sums over an axis of some extent: the step from one output to the next that leaves

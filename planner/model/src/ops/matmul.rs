@@ -1,22 +1,68 @@
-//! Matrix products: Gemm and MatMul with a constant operand become a linear map along the last axis
-//! ([`Work::Rows`]); those of two values that flow become [`Work::MatMul`].
+//! Matrix products: of two values that flow, or with a constant operand, which are linear maps along
+//! the last axis.
 
-use super::PassError;
-use super::affine::Linear;
-use super::fuse::{input, unsupported};
-use super::program::{Builder, Work};
+use super::binary::Binary;
+use super::builder::{Builder, Item, input, unsupported};
+use super::emitter::{Emitter, field, tensor, too_scattered};
+use super::view::{Rect, View, merge, row_major};
+use super::views::Transpose;
+use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::{Constant, Node, ValueId};
-use eyelet::pack::{Activation, BinaryOp};
-use std::sync::Arc;
+use crate::network::Weights;
+use eyelet::pack::{self, Activation, BinaryOp, MatMulParams, OpKind, Tensor};
 
-/// Whole numbers that floats have all of.
-pub(super) const MOST_INDEX: usize = 1 << 24;
+/// The left operand row by row, if its record has the output's rows; any other is one run of floats.
+pub(super) const ROW: Operator = Operator {
+    lines: |network, layer, slot| {
+        let record = |id: u32| &network.tensors[id as usize];
+        let beside = record(layer.inputs[slot]).dims[..3] == record(layer.output).dims[..3];
+        Some(if slot == 0 && beside { Lines::Own } else { Lines::All })
+    },
+    ..Operator::new(OpKind::MatMul)
+};
 
-/// The last two axes exchanged.
-fn swapped(rank: usize) -> Vec<usize> {
-    let mut perm: Vec<usize> = (0..rank).collect();
-    perm.swap(rank - 1, rank - 2);
-    perm
+/// Products of the last two axes, times a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MatMul {
+    pub scale: f64,
+}
+
+impl Operation for MatMul {
+    fn emit(&self, emitter: &mut Emitter<'_>, item: &Item) -> Result<(), PassError> {
+        let scale = self.scale;
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let shape = emitter.program.values[y].shape.clone();
+        let (batch, [m, n]) = match shape.split_last_chunk::<2>() {
+            Some((batch, &matrix)) => (batch.to_vec(), matrix),
+            None => (vec![], [1, 1]),
+        };
+        let k = emitter.program.values[item.inputs[0]].shape.last().copied().unwrap_or(1);
+        let (a, left) = emitter.matrices(name, item.inputs[0], &batch, true)?;
+        let (b, right) = emitter.matrices(name, item.inputs[1], &batch, false)?;
+        let view = emitter.destination(y, &row_major(shape.len()));
+        let count = batch.iter().product();
+        let rect = view.rect(&row_major(shape.len())).ok_or_else(|| too_scattered(name, 0))?;
+        let a = rows_of([count, m, k], left).map_or(a, |(dims, pitch)| Tensor { dims, pitch, ..a });
+        let rect = Rect { dims: [1, count, m, n], ..rect };
+        emitter.set_view(y, view);
+        let params = MatMulParams {
+            scale: scale as f32,
+            batch: field(name, "the number of products", count)?,
+            m: field(name, "an extent", m)?,
+            k: field(name, "an extent", k)?,
+            n: field(name, "an extent", n)?,
+            batch_stride: [left[0], right[0]],
+            row_stride: [left[1], right[1]],
+            col_stride: [left[2], right[2]],
+        };
+        let output = tensor(name, rect)?;
+        let params = pack::params_words(&params);
+        emitter.layer(item, OpKind::MatMul, [Some(a), Some(b)], output, params, Weights::None)
+    }
+
+    fn is_placeable(&self) -> bool {
+        false
+    }
 }
 
 impl Builder {
@@ -25,140 +71,8 @@ impl Builder {
         let perm = swapped(self.shape(x).len());
         let shape: Vec<usize> = perm.iter().map(|&axis| self.shape(x)[axis]).collect();
         let y = self.temporary(name, &shape);
-        self.push(name, Work::Transpose { perm }, &[x], &[y]);
+        self.push(name, Work::Transpose(Transpose { perm }), &[x], &[y]);
         y
-    }
-
-    pub fn reshaped(&mut self, name: &str, x: ValueId, shape: &[usize]) -> ValueId {
-        if self.shape(x) == shape {
-            return x;
-        }
-        let y = self.temporary(name, shape);
-        self.push(name, Work::Reshape, &[x], &[y]);
-        y
-    }
-
-    /// `x[.., k]` times a constant `k × n` matrix whose element (k, n) lies at `k · col + n · row`.
-    fn rows(
-        &mut self,
-        node: &Node,
-        x: ValueId,
-        data: Constant,
-        [n, row, col]: [usize; 3],
-        y: ValueId,
-    ) -> Result<(), PassError> {
-        let k = self.shape(x).last().copied().unwrap_or(1);
-        if data.len() != k * n {
-            return Err(PassError::Mismatch {
-                node: node.name.clone(),
-                what: "the number of weights",
-                found: data.len(),
-                expected: k * n,
-            });
-        }
-        let linear = Linear {
-            data,
-            out_channels: n,
-            groups: 1,
-            k,
-            row,
-            col,
-            order: None,
-            scale: None,
-            bias: None,
-        };
-        self.push(&node.name, Work::Rows { linear }, &[x], &[y]);
-        Ok(())
-    }
-
-    /// Rows of a constant table, packed as the matrix that one-hot vectors would be multiplied with.
-    pub fn gather(&mut self, node: &Node) -> Result<(), PassError> {
-        let (table, indices) = (input(node, 0)?, input(node, 1)?);
-        let (Some(data), [entries, width]) = (self.constant(table).cloned(), self.shape(table))
-        else {
-            return Err(unsupported(
-                node,
-                "its table is not a constant matrix",
-                "cut the model here",
-            ));
-        };
-        let (k, out_channels) = (*entries, *width);
-        let linear = Linear {
-            data,
-            out_channels,
-            groups: 1,
-            k,
-            row: 1,
-            col: out_channels,
-            order: None,
-            scale: None,
-            bias: None,
-        };
-        self.push(&node.name, Work::Gather { linear }, &[indices], &[node.outputs[0]]);
-        Ok(())
-    }
-
-    /// Entries of an axis as rows of a matrix, whose columns are the axes after it.
-    pub fn take(&mut self, node: &Node, axis: usize) -> Result<(), PassError> {
-        let name = node.name.as_str();
-        let (x, indices, y) = (input(node, 0)?, input(node, 1)?, node.outputs[0]);
-        if let Some(constant) = self.constant(indices) {
-            let places = constant.to_vec().into_iter().map(|index| index as usize).collect();
-            return self.take_places(name, [x, y], axis, places);
-        }
-        let shape = self.shape(x).to_vec();
-        let outer: usize = shape[..axis].iter().product();
-        let (entries, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-        let count: usize = self.shape(indices).iter().product();
-        let rows = self.reshaped(name, x, &[outer * entries, inner]);
-        let mut inputs = [rows, self.reshaped(name, indices, &[count, 1])];
-        if outer == 1 {
-            let taken = self.temporary(name, &[count, inner]);
-            self.push(name, Work::Take { indices: None }, &inputs, &[taken]);
-            self.push(name, Work::Reshape, &[taken], &[y]);
-            return Ok(());
-        }
-        // One index is one row for all that comes before the axis.
-        let folded = self.reshaped(name, inputs[0], &[outer, entries, inner]);
-        let turned = self.temporary(name, &[entries, outer, inner]);
-        let perm = vec![1, 0, 2];
-        self.push(name, Work::Transpose { perm: perm.clone() }, &[folded], &[turned]);
-        inputs[0] = self.reshaped(name, turned, &[entries, outer * inner]);
-        let taken = self.temporary(name, &[count, outer * inner]);
-        self.push(name, Work::Take { indices: None }, &inputs, &[taken]);
-        let taken = self.reshaped(name, taken, &[count, outer, inner]);
-        let back = self.temporary(name, &[outer, count, inner]);
-        self.push(name, Work::Transpose { perm }, &[taken], &[back]);
-        self.push(name, Work::Reshape, &[back], &[y]);
-        Ok(())
-    }
-
-    /// Entries of an axis at places that are known.
-    pub fn take_places(
-        &mut self,
-        name: &str,
-        [x, y]: [ValueId; 2],
-        axis: usize,
-        places: Vec<usize>,
-    ) -> Result<(), PassError> {
-        let shape = self.shape(x).to_vec();
-        let outer: usize = shape[..axis].iter().product();
-        let (entries, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-        if outer * entries > MOST_INDEX {
-            return Err(PassError::TooLarge {
-                node: name.into(),
-                what: "the number of entries to take from",
-                found: outer * entries,
-                limit: MOST_INDEX,
-            });
-        }
-        let rows = self.reshaped(name, x, &[outer * entries, inner]);
-        let of = |block: usize| places.iter().map(move |place| (block * entries + place) as i32);
-        let of_rows = Constant::Words(Arc::new((0..outer).flat_map(of).collect()));
-        let taken = self.temporary(name, &[outer * places.len(), inner]);
-        self.push(name, Work::Take { indices: Some(of_rows) }, &[rows], &[taken]);
-        self.push(name, Work::Reshape, &[taken], &[y]);
-        Ok(())
     }
 
     pub fn gemm(
@@ -199,12 +113,17 @@ impl Builder {
                 let strides = if trans_a { [m, 1, m] } else { [m, k, 1] };
                 let result = self.temporary(name, &[n, m]);
                 self.rows(node, x, data, strides, result)?;
-                self.push(name, Work::Transpose { perm: vec![1, 0] }, &[result], &[scaled]);
+                self.push(
+                    name,
+                    Work::Transpose(Transpose { perm: vec![1, 0] }),
+                    &[result],
+                    &[scaled],
+                );
             }
             (None, None) => {
                 let left = if trans_a { self.transposed(name, a) } else { a };
                 let right = if trans_b { self.transposed(name, b) } else { b };
-                self.push(name, Work::MatMul { scale: 1.0 }, &[left, right], &[scaled]);
+                self.push(name, Work::MatMul(MatMul { scale: 1.0 }), &[left, right], &[scaled]);
             }
         }
         if scaled != product {
@@ -222,7 +141,12 @@ impl Builder {
                 None => {
                     let factor = self.new_constant(name, &[], vec![beta]);
                     let scaled = self.temporary(name, &shape);
-                    self.push(name, Work::Binary { op: BinaryOp::Mul }, &[c, factor], &[scaled]);
+                    self.push(
+                        name,
+                        Work::Binary(Binary { op: BinaryOp::Mul }),
+                        &[c, factor],
+                        &[scaled],
+                    );
                     c = scaled;
                 }
             }
@@ -234,7 +158,7 @@ impl Builder {
     /// What a value is a multiple of, for the node at hand alone, and which.
     fn unscaled(&mut self, value: ValueId) -> (ValueId, f64) {
         let found = self.sole_maker(value).and_then(|item| match item.work {
-            Work::Binary { op } if item.activation == Activation::NONE => {
+            Work::Binary(Binary { op }) if item.activation == Activation::NONE => {
                 Some((op, [item.inputs[0], item.inputs[1]]))
             }
             _ => None,
@@ -262,7 +186,7 @@ impl Builder {
     pub fn scale_product(&mut self, x: ValueId, y: ValueId, by: f64) -> bool {
         match self.sole_maker(x) {
             Some(item) if by.is_finite() && item.activation == Activation::NONE => {
-                let Work::MatMul { scale } = &mut item.work else { return false };
+                let Work::MatMul(MatMul { scale }) = &mut item.work else { return false };
                 *scale *= by;
             }
             _ => return false,
@@ -333,7 +257,7 @@ impl Builder {
                 let result =
                     if target == self.shape(y) { y } else { self.temporary(name, &target) };
                 let ((a, left), (b, right)) = (self.unscaled(a), self.unscaled(b));
-                self.push(name, Work::MatMul { scale: left * right }, &[a, b], &[result]);
+                self.push(name, Work::MatMul(MatMul { scale: left * right }), &[a, b], &[result]);
                 if result != y {
                     self.push(name, Work::Reshape, &[result], &[y]);
                 }
@@ -341,4 +265,81 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+impl Emitter<'_> {
+    /// An operand of a product and its strides: from one matrix, row, column to the next.
+    fn matrices(
+        &mut self,
+        node: &str,
+        value: ValueId,
+        batch: &[usize],
+        adjacent: bool,
+    ) -> Result<(Tensor, [u32; 3]), PassError> {
+        let mut view = self.view(node, value)?.pad_rank(batch.len() + 2);
+        let own = view.shape();
+        let repeated = own.iter().zip(batch).filter(|&(&own, &all)| own != all).count();
+        let varying = own[..batch.len()].iter().filter(|&&own| own > 1).count();
+        let mut strides = matrix_strides(&view, batch.len(), adjacent);
+        if repeated > 0 && varying > 0 {
+            let shape = [batch, &own[batch.len()..]].concat();
+            let target = self.allocate(&shape, &row_major(shape.len()));
+            self.copy(node, &view.expand(&shape), &target, None)?;
+            view = target;
+            strides = matrix_strides(&view, batch.len(), adjacent);
+        } else if strides.is_none() {
+            let rank = self.program.values[value].shape.len();
+            let copy = self.materialised(node, value, &row_major(rank))?;
+            view = copy.pad_rank(batch.len() + 2);
+            strides = matrix_strides(&view, batch.len(), adjacent);
+        }
+        let strides = strides.ok_or_else(|| too_scattered(node, 0))?;
+        let mut fields = [0; 3];
+        for (to, stride) in fields.iter_mut().zip(strides) {
+            *to = field(node, "a stride in floats", stride)?;
+        }
+        let span = view.span();
+        let row =
+            Rect { buffer: view.buffer, offset: view.offset, dims: [1, 1, 1, span], pitch: span };
+        Ok((tensor(node, row)?, fields))
+    }
+}
+
+/// The last two axes exchanged.
+fn swapped(rank: usize) -> Vec<usize> {
+    let mut perm: Vec<usize> = (0..rank).collect();
+    perm.swap(rank - 1, rank - 2);
+    perm
+}
+
+/// Extents and pitch of the rows of a stack of matrices, if they lie at one pitch.
+fn rows_of(extents: [usize; 3], strides: [u32; 3]) -> Option<([u32; 4], u32)> {
+    let [count, m, k] = extents.map(|extent| extent as u32);
+    let [stack, row, _] = strides;
+    let pitch = match (m, count) {
+        (1, 1) => k,
+        (1, _) => stack,
+        _ => row,
+    };
+    let even = count == 1 || u64::from(stack) == u64::from(m) * u64::from(pitch);
+    (even && pitch >= k).then_some(([1, count, m, k], pitch))
+}
+
+/// The strides of a stack of matrices, if it has such: between matrices, rows, columns.
+fn matrix_strides(view: &View, batch: usize, adjacent: bool) -> Option<[usize; 3]> {
+    let shape = view.shape();
+    let stride = |axis: usize, unit: usize| match view.axes[axis][..] {
+        [] => Some(unit),
+        [run] => Some(run.stride),
+        _ => None,
+    };
+    let columns = shape[batch + 1];
+    let col = stride(batch + 1, 1)?;
+    let row = stride(batch, columns)?;
+    let stack = match merge(view.axes[..batch].iter().flatten().copied())[..] {
+        [] => 0,
+        [run] => run.stride,
+        _ => return None,
+    };
+    (!adjacent || col == 1).then_some([stack, row, col])
 }

@@ -1,20 +1,18 @@
 //! The fused form between graph and network: a list of items, each one layer-to-be or a change of
 //! view, over the graph's values.
 
-use super::PassError;
-use super::affine::Linear;
-use crate::graph::{
-    Constant, Graph, Recurrence, Resampling, Sampling, Suppression, Value, ValueId, Window,
-};
-use eyelet::pack::{
-    Activation, ActivationKind, BinaryOp, FoldOp, IntegerOp, LrnParams, PortType, ReduceOp,
-    ScatterOp,
-};
+use super::linear::Linear;
+use super::{PassError, Work};
+use crate::graph::{Constant, Graph, Node, Value, ValueId};
+use eyelet::pack::{Activation, ActivationKind, PortType};
 use std::sync::Arc;
+
+/// Whole numbers that floats have all of.
+pub(crate) const MOST_INDEX: usize = 1 << 24;
 
 /// A graph after fusion.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     pub name: String,
     pub values: Vec<Value>,
     pub items: Vec<Item>,
@@ -24,7 +22,7 @@ pub(super) struct Program {
 
 /// One step of a program.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(crate) struct Item {
     pub name: String,
     pub work: Work,
     pub inputs: Vec<ValueId>,
@@ -34,137 +32,11 @@ pub(super) struct Item {
     pub activation: Activation,
 }
 
-/// What an item does.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// Convolution over an image, or per channel.
-    Conv {
-        window: Window,
-        linear: Linear,
-        depthwise: bool,
-    },
-    /// A constant matrix applied along the last axis.
-    Rows {
-        linear: Linear,
-    },
-    /// Maximum or average over windows.
-    Pool {
-        average: bool,
-        window: Window,
-        count_include_pad: bool,
-    },
-    /// The activation alone.
-    Unary,
-    /// Arithmetic; one of the inputs may be a constant.
-    Binary {
-        op: BinaryOp,
-    },
-    /// An operation on words; one of two inputs may be a constant.
-    Words {
-        op: IntegerOp,
-    },
-    /// One of two inputs, as a third one says; some may be constants.
-    Where,
-    /// A reduction of words.
-    Fold {
-        op: FoldOp,
-        axes: Vec<usize>,
-        keep: bool,
-        last: bool,
-    },
-    /// The places of the first of the second axis of three, in order.
-    Order {
-        largest: bool,
-        integers: bool,
-    },
-    Suppress(Suppression),
-    /// Rows of a matrix, some of which are replaced: indices are the second input, rows the third.
-    Scatter {
-        op: ScatterOp,
-    },
-    /// Over one axis.
-    Softmax {
-        axis: usize,
-    },
-    Lrn {
-        params: LrnParams,
-    },
-    /// Products of the last two axes, times a number.
-    MatMul {
-        scale: f64,
-    },
-    /// Over the last axis.
-    LayerNorm {
-        epsilon: f32,
-        about_zero: bool,
-        scale: Vec<f64>,
-        shift: Vec<f64>,
-    },
-    /// Rows of a table: a linear map of what would be one-hot vectors.
-    Gather {
-        linear: Linear,
-    },
-    /// Rows of a matrix by constants, or by a second input.
-    Take {
-        indices: Option<Constant>,
-    },
-    /// Over axes.
-    Reduce {
-        op: ReduceOp,
-        axes: Vec<usize>,
-        keep: bool,
-    },
-    Concat {
-        axis: usize,
-    },
-    Split {
-        axis: usize,
-        sizes: Vec<usize>,
-    },
-    Slice {
-        starts: Vec<usize>,
-        steps: Vec<usize>,
-    },
-    Reshape,
-    Expand,
-    /// One number everywhere: it has no input.
-    Fill {
-        value: f32,
-    },
-    Transpose {
-        perm: Vec<usize>,
-    },
-    Resample(Resampling),
-    GridSample(Sampling),
-    /// Over times: what gates are given, and the state at the beginning.
-    Recurrent {
-        recurrence: Recurrence,
-        /// `[gates · hidden, hidden]`
-        weights: Constant,
-        /// Of the weights.
-        biases: Option<Constant>,
-        peepholes: Option<Constant>,
-    },
-    Pad {
-        begin: Vec<usize>,
-        end: Vec<usize>,
-        value: f32,
-    },
-}
-
 impl Item {
     /// Whether another activation can be applied to the result.
     pub fn takes_activation(&self) -> bool {
         self.activation.kind == ActivationKind::None as u32
-            && matches!(
-                self.work,
-                Work::Conv { .. }
-                    | Work::Rows { .. }
-                    | Work::Binary { .. }
-                    | Work::LayerNorm { .. }
-                    | Work::Reduce { .. }
-                    | Work::Resample(_)
-            )
+            && self.work.operation().takes_activation()
     }
 
     /// The linear map and its channel axis, if the item is one and nothing follows it yet.
@@ -172,16 +44,26 @@ impl Item {
         if self.residual.is_some() || self.activation.kind != ActivationKind::None as u32 {
             return None;
         }
-        match &mut self.work {
-            Work::Conv { linear, .. } => Some((linear, 1)),
-            Work::Rows { linear } | Work::Gather { linear } => Some((linear, rank - 1)),
-            _ => None,
-        }
+        self.work.linear(rank)
     }
 }
 
+pub(crate) fn unsupported(node: &Node, what: impl Into<String>, hint: &'static str) -> PassError {
+    PassError::Unsupported { node: node.name.clone(), what: what.into(), hint }
+}
+
+/// Input `index` of a node.
+pub(crate) fn input(node: &Node, index: usize) -> Result<ValueId, PassError> {
+    node.inputs.get(index).copied().flatten().ok_or(PassError::Mismatch {
+        node: node.name.clone(),
+        what: "the number of inputs",
+        found: node.inputs.iter().flatten().count(),
+        expected: index + 1,
+    })
+}
+
 /// A program under construction.
-pub(super) struct Builder {
+pub(crate) struct Builder {
     pub values: Vec<Value>,
     /// In execution order; `None` where an item was fused away.
     pub items: Vec<Option<Item>>,
@@ -298,6 +180,69 @@ impl Builder {
     /// Adds a reader.
     pub fn read(&mut self, value: ValueId) {
         self.readers[value] += 1;
+    }
+
+    /// The values of a constant that has one for each channel (`axis`) of `shape`, or one for all.
+    pub fn per_channel(&self, constant: ValueId, shape: &[usize], axis: usize) -> Option<Vec<f64>> {
+        let data = self.constant(constant)?;
+        let own = self.shape(constant);
+        for (i, &extent) in own.iter().rev().enumerate() {
+            let at = shape.len().checked_sub(i + 1);
+            if extent != 1 && !(at == Some(axis) && extent == shape[axis]) {
+                return None;
+            }
+        }
+        let channels = *shape.get(axis)?;
+        let broadcast = if data.len() == 1 { channels } else { 1 };
+        (data.len() * broadcast == channels)
+            .then(|| (0..channels).map(|i| data.get(i / broadcast).into()).collect())
+    }
+
+    /// Folds `x · scale + shift` into the linear map that makes `x`, if nothing comes between.
+    /// The two are given for the map's channel axis.
+    pub fn fold(
+        &mut self,
+        x: ValueId,
+        y: ValueId,
+        coefficients: impl FnOnce(&Self, usize) -> Option<(Vec<f64>, Vec<f64>)>,
+    ) -> bool {
+        let rank = self.shape(x).len();
+        let Some((_, axis)) = self.sole_maker(x).and_then(|item| item.bare_linear(rank)) else {
+            return false;
+        };
+        let Some((scale, shift)) = coefficients(self, axis) else { return false };
+        if scale.iter().chain(&shift).any(|value| !value.is_finite()) {
+            return false;
+        }
+        match self.sole_maker(x).and_then(|item| item.bare_linear(rank)) {
+            Some((linear, _)) if linear.out_channels == scale.len() => linear.then(&scale, &shift),
+            _ => return false,
+        }
+        self.retarget(x, y);
+        true
+    }
+
+    /// What tells channels apart, but not positions. Volumes are taken as images whose lines are those of all depths.
+    pub fn image(&mut self, name: &str, work: Work, x: ValueId, y: ValueId) {
+        let [images, channels, lines @ .., along] = self.shape(x) else {
+            return self.push(name, work, &[x], &[y]);
+        };
+        if lines.len() < 2 {
+            return self.push(name, work, &[x], &[y]);
+        }
+        let flat = [*images, *channels, lines.iter().product(), *along];
+        let (wide, made) = (self.reshaped(name, x, &flat), self.temporary(name, &flat));
+        self.push(name, work, &[wide], &[made]);
+        self.push(name, Work::Reshape, &[made], &[y]);
+    }
+
+    pub fn reshaped(&mut self, name: &str, x: ValueId, shape: &[usize]) -> ValueId {
+        if self.shape(x) == shape {
+            return x;
+        }
+        let y = self.temporary(name, shape);
+        self.push(name, Work::Reshape, &[x], &[y]);
+        y
     }
 
     /// The items that are needed for the outputs.

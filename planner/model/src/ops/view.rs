@@ -8,7 +8,7 @@
 
 /// `extent` elements, `stride` floats apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub extent: usize,
     pub stride: usize,
 }
@@ -16,7 +16,7 @@ pub(super) struct Run {
 /// Where a value lies. Axes hold no runs of extent 1, and adjacent runs of an axis are not mergeable,
 /// so equal layouts are equal views.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct View {
+pub(crate) struct View {
     pub buffer: usize,
     pub offset: usize,
     pub axes: Vec<Vec<Run>>,
@@ -24,7 +24,7 @@ pub(super) struct View {
 
 /// Rows of adjacent floats at a uniform pitch: what a tensor record can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rect {
+pub(crate) struct Rect {
     pub buffer: usize,
     pub offset: usize,
     pub dims: [usize; 4],
@@ -33,14 +33,14 @@ pub(super) struct Rect {
 
 /// One dimension of a strided copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CopyDim {
+pub(crate) struct CopyDim {
     pub extent: usize,
     pub src: usize,
     pub dst: usize,
 }
 
 /// The memory order of an image of this rank: channels (axis 1) innermost.
-pub(super) fn image_order(rank: usize) -> Option<Vec<usize>> {
+pub(crate) fn image_order(rank: usize) -> Option<Vec<usize>> {
     match rank {
         2 => Some(vec![0, 1]),
         3 => Some(vec![0, 2, 1]),
@@ -50,13 +50,22 @@ pub(super) fn image_order(rank: usize) -> Option<Vec<usize>> {
 }
 
 /// The memory order of a row-major tensor.
-pub(super) fn row_major(rank: usize) -> Vec<usize> {
+pub(crate) fn row_major(rank: usize) -> Vec<usize> {
     (0..rank).collect()
+}
+
+/// The order of a view with its last axis moved innermost.
+pub(crate) fn last_axis_last(view: &View) -> Vec<usize> {
+    let last = view.axes.len() - 1;
+    let mut order = view.order();
+    order.retain(|&axis| axis != last);
+    order.push(last);
+    order
 }
 
 /// Extents folded into the four of a tensor record: the last stays, the others are left-aligned with
 /// ones or multiplied together, outermost first.
-pub(super) fn fold4(extents: &[usize]) -> [usize; 4] {
+pub(crate) fn fold4(extents: &[usize]) -> [usize; 4] {
     let mut dims = [1; 4];
     for (i, &extent) in extents.iter().rev().enumerate() {
         dims[3 - i.min(3)] *= extent;
@@ -65,7 +74,7 @@ pub(super) fn fold4(extents: &[usize]) -> [usize; 4] {
 }
 
 /// Joins runs that continue each other and drops those of extent 1.
-pub(super) fn merge(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
+pub(crate) fn merge(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
     let mut merged: Vec<Run> = Vec::new();
     for run in runs {
         if run.extent == 1 {
@@ -318,7 +327,7 @@ fn joined(mut dims: Vec<CopyDim>) -> Vec<CopyDim> {
 /// The order of dimensions in a contiguous buffer between the two ends of a copy, so that the copy to it has so many
 /// dimensions at most, and the one from it as few as can be, fewer than the whole. Dimensions that are outermost in the
 /// destination come first, or none, and the others as in the source.
-pub(super) fn between(dims: &[CopyDim], most: usize) -> Option<Vec<usize>> {
+pub(crate) fn between(dims: &[CopyDim], most: usize) -> Option<Vec<usize>> {
     let mut by_source: Vec<usize> = (0..dims.len()).collect();
     by_source.sort_by_key(|&dim| std::cmp::Reverse(dims[dim].src));
     let order = |first: usize| {

@@ -1,73 +1,66 @@
-//! Fusion of arithmetic and elementwise functions, into what comes before them.
+//! Arithmetic of two tensors with broadcasting, and what it is fused into.
 
-use super::program::{Builder, Item, Work};
+use super::broadcast::Broadcast;
+use super::builder::{Builder, Item};
+use super::emitter::{Draft, Emitter, slots};
+use super::unary::activation;
+use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::{Op, ValueId};
-use eyelet::pack::{Activation, ActivationKind, BinaryOp};
+use eyelet::pack::{
+    self, Activation, ActivationKind, BinaryOp, BinaryParams, OpKind, Tensor, params,
+};
 
-pub(super) fn activation(kind: ActivationKind, alpha: f32, beta: f32) -> Activation {
-    Activation { kind: kind as u32, alpha, beta }
+/// Row by row, of operands that are not broadcast.
+pub(super) const ROW: Operator = Operator {
+    lines: |network, layer, slot| {
+        let record = |id: u32| &network.tensors[id as usize];
+        let p: BinaryParams = params(layer);
+        let alike = record(layer.inputs[slot]).dims == record(layer.output).dims;
+        (alike || p.constant_operand != 0).then_some(Lines::Own)
+    },
+    ..Operator::new(OpKind::Binary)
+};
+
+/// Arithmetic; one of the inputs may be a constant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binary {
+    pub op: BinaryOp,
 }
 
-/// The elementwise function that a node computes, if it is one.
-pub(super) fn function(op: &Op) -> Option<Activation> {
-    use ActivationKind as A;
-    let (kind, alpha, beta) = match *op {
-        // Only NaN has nothing to do with these bounds, and it stays.
-        Op::Clip { min: f32::NEG_INFINITY, max: f32::INFINITY } => (A::None, 0.0, 0.0),
-        Op::Clip { min, max } => (A::Clamp, min, max),
-        Op::LeakyRelu { alpha } => (A::LeakyRelu, alpha, 0.0),
-        Op::HardSigmoid { alpha, beta } => (A::HardSigmoid, alpha, beta),
-        Op::Elu { alpha, beta } => (A::Elu, alpha, beta),
-        Op::Swish { alpha: 1.0 } => (A::Silu, 0.0, 0.0),
-        Op::Swish { alpha } => (A::Swish, alpha, 0.0),
-        Op::Shrink { lambda, bias } => (A::Shrink, lambda, bias),
-        Op::ThresholdedRelu { alpha } => (A::ThresholdedRelu, alpha, 0.0),
-        Op::Quantise { scale, low, high, fake } => {
-            return Some(Activation::quantise(scale, [low, high], fake));
+impl Operation for Binary {
+    fn emit(&self, emitter: &mut Emitter<'_>, item: &Item) -> Result<(), PassError> {
+        let op = self.op;
+        let Broadcast { inputs, output, constants, weights } = emitter.broadcast::<2>(item)?;
+        let mut params = BinaryParams { op: op as u32, ..BinaryParams::default() };
+        if let Some(which) = constants.iter().position(Option::is_some) {
+            params.constant_operand = if which == 0 { 2 } else { 1 };
+            params.constant = constants[which].unwrap_or_default();
         }
-        ref plain => (plain_function(plain)?, 0.0, 0.0),
-    };
-    Some(activation(kind, alpha, beta))
+        emitter.layer(item, OpKind::Binary, inputs, output, pack::params_words(&params), weights)
+    }
+
+    fn takes_activation(&self) -> bool {
+        true
+    }
+
+    fn constants(&self) -> usize {
+        1
+    }
+
+    fn beyond_gpus(&self) -> Option<String> {
+        self.op.is_wide().then(|| format!("{:?}", self.op))
+    }
 }
 
-/// An elementwise function without parameters.
-fn plain_function(op: &Op) -> Option<ActivationKind> {
-    use ActivationKind as A;
-    Some(match op {
-        Op::Sigmoid => A::Sigmoid,
-        Op::HardSwish => A::HardSwish,
-        Op::Tanh => A::Tanh,
-        Op::Erf => A::Erf,
-        Op::Sqrt => A::Sqrt,
-        Op::Exp => A::Exp,
-        Op::Log => A::Log,
-        Op::Abs => A::Abs,
-        Op::Floor => A::Floor,
-        Op::Ceil => A::Ceil,
-        Op::Round => A::Round,
-        Op::Sign => A::Sign,
-        Op::Softplus => A::Softplus,
-        Op::Softsign => A::Softsign,
-        Op::Mish => A::Mish,
-        Op::Gelu { tanh: false } => A::Gelu,
-        Op::Gelu { tanh: true } => A::GeluTanh,
-        Op::Sin => A::Sin,
-        Op::Cos => A::Cos,
-        Op::Tan => A::Tan,
-        Op::Asin => A::Asin,
-        Op::Acos => A::Acos,
-        Op::Atan => A::Atan,
-        Op::Sinh => A::Sinh,
-        Op::Cosh => A::Cosh,
-        Op::Asinh => A::Asinh,
-        Op::Acosh => A::Acosh,
-        Op::Atanh => A::Atanh,
-        _ => return None,
-    })
+/// The layer of an item that makes the squares of a tensor.
+pub(crate) fn squares(item: &Item, input: Tensor, output: Tensor) -> Draft {
+    let params = BinaryParams { op: BinaryOp::Mul as u32, ..BinaryParams::default() };
+    let (name, words) = (format!("{}.squares", item.name), pack::params_words(&params));
+    Draft::new(name, OpKind::Binary, slots([Some(input); 2]), output, words)
 }
 
 /// The arithmetic of two operands that a node computes, if it is such.
-pub(super) fn arithmetic(op: &Op) -> Option<BinaryOp> {
+pub(crate) fn arithmetic(op: &Op) -> Option<BinaryOp> {
     Some(match op {
         Op::Add => BinaryOp::Add,
         Op::Sub => BinaryOp::Sub,
@@ -88,91 +81,7 @@ fn is(item: Activation, kind: ActivationKind, alpha: f32, beta: f32) -> bool {
     item.kind == kind as u32 && (item.alpha - alpha).abs() < 1e-6 && (item.beta - beta).abs() < 1e-6
 }
 
-/// Items at most that are looked at for a quantisation that was done before.
-const MOST_LOOKED: usize = 64;
-
-/// A clamp followed by quantisation, as one function: the steps nearest to the clamp's bounds bound the others, since
-/// rounding keeps the order.
-fn clamped(first: Activation, then: Activation) -> Option<Activation> {
-    use ActivationKind::{Clamp, FakeQuantise, Quantise};
-    let (Some(Clamp), Some(Quantise | FakeQuantise)) = (first.function(), then.function()) else {
-        return None;
-    };
-    let low = (then.beta / 256.0).floor();
-    let high = low + then.beta - low * 256.0;
-    if [first.alpha, first.beta].iter().any(|bound| bound.is_nan()) || first.alpha > first.beta {
-        return None;
-    }
-    let [least, most] = [first.alpha, first.beta]
-        .map(|bound| (bound / then.alpha).clamp(low, high).round_ties_even());
-    let bounds = [least as i16, most as i16];
-    Some(Activation::quantise(then.alpha, bounds, then.function() == Some(FakeQuantise)))
-}
-
 impl Builder {
-    /// Applies an elementwise function.
-    pub fn activation(&mut self, name: &str, x: ValueId, y: ValueId, function: Activation) {
-        if function == Activation::NONE {
-            return self.push(name, Work::Reshape, &[x], &[y]);
-        }
-        if self.is_settled(x, function) {
-            return self.push(name, Work::Reshape, &[x], &[y]);
-        }
-        let fuses = function.function().is_some_and(ActivationKind::fuses);
-        let source = self.behind_views(x);
-        match self.sole_maker(source) {
-            Some(item) if fuses && item.takes_activation() => {
-                item.activation = function;
-                self.retarget(x, y);
-            }
-            Some(Item { activation, .. }) if let Some(both) = clamped(*activation, function) => {
-                *activation = both;
-                self.retarget(x, y);
-            }
-            _ => self.push_active(name, Work::Unary, &[x], &[y], function),
-        }
-    }
-
-    /// Whether a value has been quantised so, and then only moved: `x · scale / scale` is rounded to x for whole x
-    /// of 8 bits.
-    fn is_settled(&self, value: ValueId, function: Activation) -> bool {
-        let mut left = vec![value];
-        let mut looked = 0;
-        while let Some(value) = left.pop() {
-            looked += 1;
-            let Some(item) = self.maker(value) else { return false };
-            let moves = matches!(
-                item.work,
-                Work::Pool { average: false, .. }
-                    | Work::Reshape
-                    | Work::Transpose { .. }
-                    | Work::Slice { .. }
-                    | Work::Split { .. }
-                    | Work::Concat { .. }
-            );
-            match function.function() {
-                Some(ActivationKind::FakeQuantise) if item.activation == function => {}
-                Some(ActivationKind::FakeQuantise)
-                    if moves && item.activation == Activation::NONE && looked < MOST_LOOKED =>
-                {
-                    left.extend_from_slice(&item.inputs);
-                }
-                _ => return false,
-            }
-        }
-        true
-    }
-
-    /// What a value is only another view of, as long as nobody else reads either.
-    fn behind_views(&mut self, mut value: ValueId) -> ValueId {
-        while let Some(item) = self.sole_maker(value)
-            && matches!(item.work, Work::Reshape | Work::Transpose { .. })
-        {
-            value = item.inputs[0];
-        }
-        value
-    }
-
     /// Arithmetic, after trying what it can be fused into.
     pub fn binary(&mut self, name: &str, op: BinaryOp, a: ValueId, b: ValueId, y: ValueId) {
         if op == BinaryOp::Mul && (self.gated(name, a, b, y) || self.gated(name, b, a, y)) {
@@ -190,7 +99,7 @@ impl Builder {
         if op == BinaryOp::Add && self.residual(a, b, y) {
             return;
         }
-        self.push(name, Work::Binary { op }, &[a, b], &[y]);
+        self.push(name, Work::Binary(Binary { op }), &[a, b], &[y]);
     }
 
     /// `x · sigmoid(x)` and `x · hard_sigmoid(x)`.
@@ -272,7 +181,8 @@ impl Builder {
         let Some(item) = self.sole_maker(x).filter(|item| item.takes_activation()) else {
             return false;
         };
-        let (Work::Binary { op: BinaryOp::Add }, [a, c]) = (&item.work, &item.inputs[..]) else {
+        let (Work::Binary(Binary { op: BinaryOp::Add }), [a, c]) = (&item.work, &item.inputs[..])
+        else {
             return false;
         };
         let (a, c) = (*a, *c);
@@ -306,8 +216,7 @@ impl Builder {
         }
         let rank = self.shape(x).len();
         let Some(item) = self.sole_maker(x) else { return false };
-        let sums = matches!(item.work, Work::Conv { .. } | Work::Rows { .. });
-        if !sums || item.bare_linear(rank).is_none() {
+        if !item.work.operation().takes_residual() || item.bare_linear(rank).is_none() {
             return false;
         }
         item.residual = Some(other);

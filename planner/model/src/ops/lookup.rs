@@ -5,23 +5,28 @@
 //! Exporters write such a table as one initializer that two nodes read, through a transposition, or
 //! as two initializers with the same numbers. So numbers are compared, and not names.
 
-use crate::layout::PAGED;
-use crate::network::{Dense, Network, Weights};
+use super::{Operator, conv, gather};
+use crate::network::{Dense, Network};
 use eyelet::kernels::Isa;
-use eyelet::pack::{ConvParams, GatherParams, Layer, LookupParams, OpKind, params, params_words};
+use eyelet::pack::{GatherParams, Layer, LookupParams, OpKind, params, params_words};
 
 /// Entries and columns that are compared together: blocks of both orders that stay in a cache.
 const BLOCK: usize = 64;
 
-/// Lets lookups read the weights of products with the same table. GPUs have no kernel for that.
-pub(super) fn share(network: &mut Network) {
+/// Rows from all over the table.
+pub(super) const ROW: Operator = Operator { shares_weights: true, ..Operator::new(OpKind::Lookup) };
+
+/// Lets lookups read the weights of products with the same table, of at least so many bytes. GPUs have no
+/// kernel for that.
+pub(crate) fn share(network: &mut Network, least: u64) {
     if network.isa == Isa::Cuda {
         return;
     }
     for at in 0..network.layers.len() {
-        let Some((table, scale)) = table(network, at) else { continue };
-        let of_product =
-            |other: &usize| product(network, *other).is_some_and(|product| same(table, product));
+        let Some((table, scale)) = gather::table(network, at) else { continue };
+        let of_product = |other: &usize| {
+            conv::matrix(network, *other, least).is_some_and(|product| same(table, product))
+        };
         let Some(other) = (0..network.layers.len()).find(of_product) else { continue };
         log::info!(
             "layer `{}` looks rows up in the weights of `{}`, which are stored once",
@@ -36,34 +41,6 @@ pub(super) fn share(network: &mut Network) {
             Layer { kind, panels, panel_bytes, width, encoding, params, ..network.layers[at] };
         network.weights[at] = network.weights[other].clone();
     }
-}
-
-/// The table of a lookup that adds nothing, and what its rows are multiplied by.
-fn table(network: &Network, layer: usize) -> Option<(&Dense, f32)> {
-    let (record, Weights::Dense(dense)) = (&network.layers[layer], &network.weights[layer]) else {
-        return None;
-    };
-    let shifted = dense.bias.iter().flatten().any(|bias| *bias != 0.0);
-    if record.kind != OpKind::Gather as u32 || shifted {
-        return None;
-    }
-    let scale = dense.scale.as_ref().map_or(1.0, |scale| scale[0]);
-    let uniform = dense.scale.iter().flatten().all(|other| *other == scale);
-    uniform.then_some((dense, scale))
-}
-
-/// The matrix of a product that multiplies by it as it is, of so many bytes that it has a place of
-/// its own.
-fn product(network: &Network, layer: usize) -> Option<&Dense> {
-    let (record, Weights::Dense(dense)) = (&network.layers[layer], &network.weights[layer]) else {
-        return None;
-    };
-    let bytes = u64::from(record.panels) * u64::from(record.panel_bytes);
-    let point = record.kind == OpKind::Conv as u32 && {
-        let p: ConvParams = params(record);
-        (p.kernel, p.groups) == ([1, 1], 1)
-    };
-    (point && dense.scale.is_none() && bytes >= PAGED).then_some(dense)
 }
 
 /// Whether the outputs of a product have the rows of a table for weights, bit for bit.

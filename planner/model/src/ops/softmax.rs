@@ -1,0 +1,41 @@
+//! Softmax over one axis.
+
+use super::builder::{Builder, Item};
+use super::emitter::Emitter;
+use super::{Lines, Operation, Operator, PassError, Work};
+use crate::graph::ValueId;
+use eyelet::pack::OpKind;
+
+/// Row by row.
+pub(super) const ROW: Operator =
+    Operator { lines: |_, _, _| Some(Lines::Own), ..Operator::new(OpKind::Softmax) };
+
+/// Over one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Softmax {
+    pub axis: usize,
+}
+
+impl Operation for Softmax {
+    fn emit(&self, emitter: &mut Emitter<'_>, item: &Item) -> Result<(), PassError> {
+        let mut order = emitter.view(&item.name, item.inputs[0])?.order();
+        order.retain(|other| *other != self.axis);
+        order.push(self.axis);
+        emitter.simple(item, OpKind::Softmax, &order, [0; 24])
+    }
+}
+
+impl Builder {
+    pub fn softmax(&mut self, name: &str, x: ValueId, y: ValueId, axis: usize, flat: bool) {
+        let shape = self.shape(x).to_vec();
+        let inner: usize = shape[axis..].iter().product();
+        if !flat || inner == shape[axis] {
+            return self.push(name, Work::Softmax(Softmax { axis }), &[x], &[y]);
+        }
+        let folded = [shape[..axis].iter().product(), inner];
+        let (rows, result) = (self.temporary(name, &folded), self.temporary(name, &folded));
+        self.push(name, Work::Reshape, &[x], &[rows]);
+        self.push(name, Work::Softmax(Softmax { axis: 1 }), &[rows], &[result]);
+        self.push(name, Work::Reshape, &[result], &[y]);
+    }
+}
