@@ -231,7 +231,7 @@ section_scripts() {
         return
     fi
     local folder
-    for folder in benches/gpu benches/plans tools; do
+    for folder in benches/gpu lab/benches/plans tools; do
         python3 -m unittest discover -s "$folder" -p 'test_*.py'
     done
 }
