@@ -234,6 +234,8 @@ section_scripts() {
     for folder in benches/gpu lab/benches/plans tools; do
         python3 -m unittest discover -s "$folder" -p 'test_*.py'
     done
+    # Pages of results that are old: warnings.
+    if long; then tools/stale.py; fi
 }
 
 # A workspace of its own, with a lock file of its own.
