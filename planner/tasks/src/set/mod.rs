@@ -1,7 +1,7 @@
 //! A task set: memory, storage, and tasks with their costs.
 //!
-//! [`file`](mod@file) reads it from TOML, [`Assignment`] says what was decided for it, and [`decided`] writes both with
-//! the packs that run it.
+//! [`file`](mod@file) reads it from TOML. [`Assignment`] says what was decided for it, and [`decided`] has both with the
+//! packs that run it. [`packed`] writes and reads them.
 
 mod assignment;
 pub mod decided;
