@@ -198,7 +198,6 @@ mod tests {
             period_ns: 100_000_000,
             deadline_ns: 80_000_000,
             jitter_ns: 3,
-            urgency: 1.5,
             cost: cost(chunks),
         };
         let planned = |name: &str| Planned { pack: PathBuf::from(name).into(), budget: 655_360 };

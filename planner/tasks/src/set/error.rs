@@ -74,8 +74,6 @@ pub enum Reason {
          `eyelet schedule`"
     )]
     Stay { stay: u64, memory: u64 },
-    #[error("it is not a finite, positive number")]
-    Urgency,
     #[error(
         "its level is lower than that of a task with a longer deadline: levels fall as deadlines grow, so decide again \
          with `eyelet schedule`"

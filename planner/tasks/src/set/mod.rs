@@ -63,8 +63,6 @@ pub struct Task {
     pub deadline_ns: u64,
     /// A job is released at most this long after its arrival.
     pub jitter_ns: u64,
-    /// Weight in the division of memory (SwapNet's Eq. 1).
-    pub urgency: f64,
     pub cost: Cost,
 }
 
