@@ -233,9 +233,11 @@ section_scripts() {
         return
     fi
     local folder
-    for folder in benches/gpu benches/plans tools; do
+    for folder in benches/gpu lab/benches/plans tools; do
         python3 -m unittest discover -s "$folder" -p 'test_*.py'
     done
+    # Pages of results that are old: warnings.
+    if long; then tools/stale.py; fi
 }
 
 # A workspace of its own, with a lock file of its own.

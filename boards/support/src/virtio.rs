@@ -7,6 +7,9 @@
 //! A device that does not answer in time is reset. Then no read of its is in flight any more, which
 //! is what lets a caller have its memory back; all of them have failed. It starts anew at the next
 //! read.
+//!
+//! The crate `virtio-drivers` (0.13) runs without an allocator, too. But its reset does not wait
+//! until the device has stopped, so that memory of a stalled read could never be given back.
 
 use super::rings::{DEPTH, Rings};
 use core::sync::atomic::{Ordering, fence};

@@ -67,7 +67,9 @@ mod tests {
             assert_eq!(strategy.name(), name);
             let alike = all().iter().filter(|one| one.about() == strategy.about());
             assert_eq!(alike.count(), 1, "{name}");
-            let Some(FlexNn { static_plan, preload }) = FlexNn::named(name) else {
+            let Some(FlexNn { static_plan, preload }) =
+                FlexNn::ALL.into_iter().find(|one| one.name() == name)
+            else {
                 let demand = Demand::named(name);
                 assert_eq!(demand.is_some(), name.starts_with("demand"));
                 let least_delay = demand.is_some_and(|demand| demand.least_delay);

@@ -63,7 +63,8 @@ fn each_reader(
         for &index in there.iter().rev().filter(|index| serves(**index, step)) {
             let (start, end) =
                 (loads[index].offset, loads[index].offset + u64::from(loads[index].bytes));
-            if start < open && weights.start < end {
+            // Pages begin before the weights that are looked for, also those of loads that need not be looked at any more.
+            if weights.start < open && start < open && weights.start < end {
                 open = start.max(weights.start);
                 found(index, number, open - start);
             }
@@ -107,4 +108,35 @@ pub fn streamed_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, us
 /// The first and the last step that read each resident load.
 pub fn resident_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
     readers(network, plan, &plan.resident, |_, _| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eyelet::kernels::Isa;
+    use eyelet::pack::Layer;
+
+    /// The same pages twice, for two steps that read weights in the middle of them.
+    #[test]
+    fn a_load_that_is_read_again_serves_the_steps_after_it() {
+        let layer = Layer { weights: 1000, panels: 2, panel_bytes: 3000, ..Layer::default() };
+        let network = Network {
+            name: String::new(),
+            isa: Isa::Portable,
+            buffers: Vec::new(),
+            tensors: Vec::new(),
+            layers: vec![layer],
+            names: Vec::new(),
+            weights: Vec::new(),
+            on_load: vec![0],
+            mapped: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        };
+        let load = Load { bytes: 8192, ..Load::default() };
+        let step = Step { first: 1, count: 1, weights: 4000, ready: 1, ..Step::default() };
+        let steps = vec![step, Step { ready: 2, ..step }];
+        let plan = Plan { loads: vec![load; 2], steps, ..Plan::default() };
+        assert_eq!(streamed_readers(&network, &plan), [Some((0, 0)), Some((1, 1))]);
+    }
 }

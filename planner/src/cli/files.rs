@@ -3,7 +3,6 @@
 use super::Error;
 use eyelet_planner::import::external_files;
 use eyelet_profile::files::{self, of_board};
-use eyelet_tasks::set::decided;
 use eyelet_tasks::set::file::{Source, named};
 use std::path::{Path, PathBuf};
 
@@ -36,10 +35,6 @@ impl Files {
     /// Adds what a task set names: packs, measured runs, models with their data, and its board. What cannot be read adds
     /// nothing: whoever reads it ends the verb, with a better word.
     pub fn reads_set(mut self, set: &Path, text: &str) -> Self {
-        if let Ok(decided) = decided::parse(set, text) {
-            let packs = decided.packs.iter().map(|planned| &planned.pack.path);
-            return self.reads("a pack of the set", packs.filter(|path| path.exists()));
-        }
         let Ok(named) = named(set, text) else { return self };
         for source in &named.sources {
             self = match source {

@@ -1,5 +1,4 @@
-//! A set in one file, `FILE.pack`: packs, and the table of their tasks. The folder that `eyelet schedule -o` writes, and
-//! this file, hold the same.
+//! A set in one file, `FILE.pack`: packs, and the table of their tasks.
 
 use super::Error;
 use super::error::SetsError;
@@ -9,10 +8,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use eyelet::pack::PAGE;
 use eyelet::set::{MAX_TASKS, SetFile, SetFileError};
 use eyelet_planner::import::import;
-use eyelet_planner::open::{LIST, open, read_to_string};
+use eyelet_planner::open::open;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_tasks::set::decided::{self, Decided, FILE, Pack, Place};
+use eyelet_tasks::set::decided::{Decided, Pack, Place, order};
 use eyelet_tasks::set::packed::{self, table, table_bytes};
 use eyelet_tasks::set::units::human_ns;
 use serde::Serialize;
@@ -21,11 +20,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-/// Whether a path that is written to names one file, and not a folder.
-pub fn names_file(path: &Path) -> bool {
-    !path.is_dir() && path.extension().is_some_and(|extension| extension == "pack")
-}
 
 /// Refuses to replace a file that is there and is no set.
 pub fn check_replaced(option: &'static str, path: &Path) -> Result<(), Error> {
@@ -40,15 +34,12 @@ pub fn check_replaced(option: &'static str, path: &Path) -> Result<(), Error> {
     Err(SetsError::NoSet { option, path: path.to_owned(), what }.into())
 }
 
-/// Writes a folder's set to one file. Returns its bytes.
-pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
-    let file = folder.join(FILE);
-    let text =
-        read_to_string(&file, LIST).map_err(|source| Error::Read { path: file.clone(), source })?;
-    let decided = decided::parse(&file, &text).map_err(Box::new)?;
+/// Writes a set, whose packs are files, to one file. Returns its bytes.
+pub fn write(decided: &Decided, to: &Path) -> Result<u64, Error> {
+    decided.check().map_err(|wrong| Error::Internal(format!("the set: {wrong}")))?;
     let (tasks, most) = (decided.set.tasks.len(), MAX_TASKS);
     let many = || SetsError::TooMany { path: to.to_owned(), tasks, most };
-    let mut end = table_bytes(&decided).ok_or_else(many)?;
+    let mut end = table_bytes(decided).ok_or_else(many)?;
     let mut places: BTreeMap<&Path, Place> = BTreeMap::new();
     for planned in &decided.packs {
         let path = planned.pack.path.as_path();
@@ -62,7 +53,7 @@ pub fn write(folder: &Path, to: &Path) -> Result<u64, Error> {
     }
     let of_tasks: Vec<Place> =
         decided.packs.iter().map(|planned| places[planned.pack.path.as_path()]).collect();
-    let head = table(&decided, &of_tasks, end).ok_or_else(many)?;
+    let head = table(decided, &of_tasks, end).ok_or_else(many)?;
     replace(to, |into| {
         into.write_all(&head)?;
         let mut in_order: Vec<_> = places.iter().collect();
@@ -104,9 +95,10 @@ pub fn read(path: &Path) -> Result<Decided, Error> {
     read_front(&mut file, &mut words).map_err(unreadable)?;
     let set = SetFile::view(cast_slice(&words), size).map_err(refused)?;
     let decided = packed::decided(path, &set);
-    // Names, times and memory, as of a set that one has written by hand.
-    decided::parse(path, &decided.to_toml()).map_err(Box::new)?;
-    Ok(decided)
+    match decided.check() {
+        Ok(()) => Ok(decided),
+        Err(wrong) => Err(SetsError::Decided { path: path.to_owned(), wrong }.into()),
+    }
 }
 
 /// What is in a set's file, and a report of each of its packs.
@@ -167,7 +159,7 @@ impl<R> Report<R> {
             memory_bytes: set.memory_bytes,
             chunk_bytes: assignment.chunk_bytes,
             pool_chunks: decided.pool(),
-            order: decided::order(assignment.policy),
+            order: order(assignment.policy),
             tasks: (0..set.tasks.len()).map(row).collect(),
             packs: reports.collect::<Result<_, _>>()?,
         })

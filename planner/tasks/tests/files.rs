@@ -126,7 +126,6 @@ fn errors_name_line_key_and_reason() {
             "name = \"camera\"\ninstances = -1",
             "set.toml:9: instances: -1 is out of range: give a whole number from 0 to",
         ),
-        ("jitter = \"5ms\"", "urgency = -1.0", "set.toml:11: urgency: it is not a finite"),
         (
             "chunks = [\"1MB\"]",
             "chunks = []",

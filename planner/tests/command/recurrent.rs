@@ -115,11 +115,11 @@ fn a_set_has_memory_for_less_than_the_weights() {
              [[task]]\nname = \"words\"\nperiod = \"2s\"\nmodel = \"net.onnx\"\n{budgets}"
         );
         std::fs::write(folder.path().join("set.toml"), set).unwrap();
-        let args = ["schedule", "set.toml", "-o", "set", "--jobs", "100", "--json"];
+        let args = ["schedule", "set.toml", "-o", "set.pack", "--jobs", "100", "--json"];
         let report = eyelet_in(folder.path(), &args).json();
         assert_eq!(report["schedulable"], true, "{report}");
-        let pack = eyelet_in(folder.path(), &["inspect", "set/words.pack", "--json"]).json();
-        let bytes = pack["plans"][0]["arena_bytes"].as_u64();
+        let pack = eyelet_in(folder.path(), &["inspect", "set.pack", "--json"]).json();
+        let bytes = pack["packs"][0]["plans"][0]["arena_bytes"].as_u64();
         assert_eq!(bytes, report["tasks"][0]["bytes"].as_u64(), "{report}");
         assert!(bytes < Some(RECURRENT), "{pack}");
     }

@@ -7,7 +7,7 @@ use eyelet::executor::{Instance, Options};
 use eyelet::pack::PAGE;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::set::{SetFile, SetHeader, SetTask};
-use eyelet::storage::{BufferedFile, Part};
+use eyelet::storage::{BufferedFile, Part, Storage};
 use serde_json::Value;
 use std::ffi::CString;
 use std::fs;
@@ -88,7 +88,7 @@ fn more_tasks_than_can_be_run_are_refused_with_their_number() {
     assert!(text.starts_with("schedulable: ") && text.contains("\nnot simulated"), "{text}");
     many("pack = \"digits.pack\"");
     let too_many = ["set.toml: it has 65 tasks, and 64 can be run at most"];
-    schedule(&["-o", "out", "--jobs", "0"]).fails(&too_many);
+    schedule(&["-o", "set.pack", "--jobs", "0"]).fails(&too_many);
     schedule(&["-o", "set.pack"]).fails(&too_many);
     eyelet_in(folder.path(), &["serve", "set.toml"]).fails(&too_many);
     assert_eq!(names(folder.path()), ["digits.onnx", "digits.pack", "set.toml"]);
@@ -220,41 +220,10 @@ pub fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_admitted_set_is_written_with_its_packs() {
-    let folder = packed();
-    networks(folder.path(), "320KiB", "1s");
-    let args = ["schedule", "set.toml", "-o", "out", "--jobs", "100"];
-    // What is there already is replaced.
-    for _ in 0..2 {
-        let text = eyelet_in(folder.path(), &args).text();
-        assert!(text.contains("written: out (2 packs"), "{text}");
-        let out = folder.path().join("out");
-        assert_eq!(names(&out), ["given 1.pack", "planned here.pack", "set.toml"]);
-        for pack in ["given 1.pack", "planned here.pack"] {
-            eyelet_in(&out, &["check", pack]).text();
-        }
-        let report = eyelet_in(folder.path(), &[&args[..], &["--json"]].concat()).json();
-        let set: toml::Table = fs::read_to_string(out.join("set.toml")).unwrap().parse().unwrap();
-        let tasks = set["task"].as_array().unwrap();
-        let number =
-            |text: &toml::Value| text.as_str().unwrap().trim_end_matches('B').parse::<u64>();
-        let chunk = number(&set["chunk"]).unwrap();
-        for (task, reported) in tasks.iter().zip(report["tasks"].as_array().unwrap()) {
-            let chunks = task["chunks"].as_integer().unwrap() as u64;
-            assert_eq!(reported["swapped_bytes"].as_u64(), Some(chunks * chunk));
-            assert_eq!(reported["bytes"].as_u64(), number(&task["bytes"]).ok());
-        }
-        // The three do not fit: some chunks leave memory.
-        let chunks = tasks.iter().map(|task| task["chunks"].as_integer().unwrap());
-        assert!(chunks.sum::<i64>() > 0 && set["pool"].as_integer() > Some(0), "{set}");
-    }
-}
-
-#[test]
 fn a_set_that_cannot_be_written_leaves_nothing() {
     let folder = packed();
     let schedule = |set: &str, more: &[&str]| {
-        eyelet_in(folder.path(), &[&["schedule", set, "-o", "out"], more].concat())
+        eyelet_in(folder.path(), &[&["schedule", set, "-o", "out.pack"], more].concat())
     };
     networks(folder.path(), "320KiB", "10us");
     let refused = schedule("set.toml", &["--jobs", "100"]);
@@ -271,59 +240,18 @@ fn a_set_that_cannot_be_written_leaves_nothing() {
     let expected = ["digits.onnx", "digits.pack", "set.toml"];
     assert_eq!(names(folder.path()), expected);
     // The set itself would be replaced.
+    networks(folder.path(), "320KiB", "1s");
+    let onto = |to: &str| eyelet_in(folder.path(), &["schedule", "set.toml", "-o", to]);
+    onto("set.toml").fails(&["-o set.toml: it is the task set"]);
+    onto("digits.pack").fails(&["-o digits.pack", "a pack of the set"]);
+    // A set is one file.
     fs::create_dir(folder.path().join("out")).unwrap();
-    networks(&folder.path().join("out"), "320KiB", "1s");
-    schedule("out/set.toml", &[]).fails(&["-o out/set.toml: it is the task set"]);
-}
-
-/// A folder takes a schedule's files only in place of an earlier schedule's.
-#[test]
-fn what_is_in_a_folder_already_is_replaced_only_if_a_schedule_wrote_it() {
-    let folder = packed();
-    networks(folder.path(), "320KiB", "1s");
-    let out = folder.path().join("out");
-    fs::create_dir(&out).unwrap();
-    let schedule =
-        || eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "100"]);
-    for foreign in ["set.toml", "given 1.pack"] {
-        fs::write(out.join(foreign), "mine").unwrap();
-        schedule().fails(&[&format!("out/{foreign} would be replaced"), "give another folder"]);
-        assert_eq!(
-            (names(&out).len(), fs::read(out.join(foreign)).unwrap()),
-            (1, b"mine".to_vec())
-        );
-        fs::remove_file(out.join(foreign)).unwrap();
+    onto("out").fails(&["-o out: it is a directory", "another name, such as set.pack"]);
+    for verb in ["schedule", "serve"] {
+        eyelet_in(folder.path(), &[verb, "out"])
+            .fails(&["out: it is a directory, so it is no task set", "set's .toml file"]);
     }
-    fs::write(out.join("notes.txt"), "mine").unwrap();
-    schedule().text();
-    assert_eq!(names(&out), ["given 1.pack", "notes.txt", "planned here.pack", "set.toml"]);
-    // One that was edited since is still a schedule's.
-    let text = fs::read_to_string(out.join("set.toml")).unwrap();
-    fs::write(out.join("set.toml"), text.clone() + "more = 1\n").unwrap();
-    schedule().text();
-    assert_eq!(fs::read_to_string(out.join("set.toml")).unwrap(), text);
-}
-
-/// An earlier schedule's packs are replaced, and no others.
-#[test]
-fn a_pack_that_no_earlier_schedule_wrote_is_not_replaced() {
-    let folder = packed();
-    networks(folder.path(), "320KiB", "1s");
-    let schedule =
-        || eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "100"]);
-    schedule().text();
-    let out = folder.path().join("out");
-    let mine = out.join("mine.pack");
-    fs::copy(folder.path().join("digits.pack"), &mine).unwrap();
-    let before = fs::read(&mine).unwrap();
-    let set = folder.path().join("set.toml");
-    let text = fs::read_to_string(&set).unwrap();
-    fs::write(&set, text.replace("planned here", "mine")).unwrap();
-    schedule().fails(&["out/mine.pack would be replaced", "no earlier schedule", "another folder"]);
-    assert_eq!(fs::read(&mine).unwrap(), before);
-    fs::remove_file(&mine).unwrap();
-    schedule().text();
-    schedule().text();
+    assert_eq!(names(&folder.path().join("out")), [""; 0]);
 }
 
 #[test]
@@ -355,20 +283,24 @@ fn one_file_holds_an_admitted_set() {
     let folder = packed();
     networks(folder.path(), "320KiB", "1s");
     let run = |args: &[&str]| eyelet_in(folder.path(), args);
-    let text = run(&["schedule", "set.toml", "-o", "set.pack", "--jobs", "100"]).text();
+    let schedule = ["schedule", "set.toml", "-o", "set.pack", "--jobs", "100"];
+    let text = run(&schedule).text();
     assert!(text.contains("written: set.pack (2 packs"), "{text}");
-    run(&["schedule", "set.toml", "-o", "out", "--jobs", "100"]).text();
-    let set = fs::read_to_string(folder.path().join("out/set.toml")).unwrap();
-    let set: toml::Table = set.parse().unwrap();
-    let wanted = set["task"].as_array().unwrap();
+    let report = run(&[&schedule[..], &["--json"]].concat()).json();
     let found = run(&["inspect", "set.pack", "--json"]).json();
     let tasks = found["tasks"].as_array().unwrap();
     assert_eq!((tasks.len(), found["packs"].as_array().map(Vec::len)), (3, Some(2)));
-    for (task, wanted) in tasks.iter().zip(wanted) {
-        assert_eq!(task["name"].as_str(), wanted["name"].as_str());
-        assert_eq!(task["chunks"].as_i64(), wanted["chunks"].as_integer());
-        assert_eq!(task["level"].as_i64(), wanted["level"].as_integer());
+    let chunk = found["chunk_bytes"].as_u64().unwrap();
+    for (task, reported) in tasks.iter().zip(report["tasks"].as_array().unwrap()) {
+        let chunks = task["chunks"].as_u64().unwrap();
+        assert_eq!(reported["swapped_bytes"].as_u64(), Some(chunks * chunk));
+        for key in ["name", "bytes", "level"] {
+            assert_eq!(task[key], reported[key], "{key}");
+        }
     }
+    // The three do not fit: some chunks leave memory.
+    let chunks = tasks.iter().map(|task| task["chunks"].as_u64().unwrap());
+    assert!(chunks.sum::<u64>() > 0 && found["pool_chunks"].as_u64() > Some(0), "{found}");
     assert_eq!(
         run(&["check", "set.pack", "--json"]).json()["packs"].as_array().map(Vec::len),
         Some(2)
@@ -383,22 +315,29 @@ fn one_file_holds_an_admitted_set() {
     let mut table = table.memory();
     let mut file = BufferedFile::open(&path).unwrap();
     let (set, _) = SetFile::read(&mut file, table.as_mut_slice()).unwrap();
-    for (entry, wanted) in set.tasks().zip(wanted) {
-        let pack = wanted["pack"].as_str().unwrap();
-        let pack = CString::new(folder.path().join("out").join(pack).to_str().unwrap()).unwrap();
-        let whole = BufferedFile::open(&pack).unwrap();
+    // Plans of one model have the same outputs for every budget.
+    let given = set.tasks().last().unwrap().budget;
+    let pack = CString::new(folder.path().join("digits.pack").to_str().unwrap()).unwrap();
+    let whole = BufferedFile::open(&pack).unwrap();
+    let bytes = whole.len().unwrap();
+    let alone = outputs(&mut Part::new(whole, 0, bytes).unwrap(), given);
+    for entry in set.tasks() {
         let file = BufferedFile::open(&path).unwrap();
         let mut part = Part::new(file, entry.pack_offset, entry.pack_bytes).unwrap();
-        let mut parts = Part::new(whole, 0, entry.pack_bytes).unwrap();
-        assert_eq!(outputs(&mut part, entry.budget), outputs(&mut parts, entry.budget));
+        assert_eq!(outputs(&mut part, entry.budget), alone, "{}", entry.name);
     }
-    // So is one for other packs.
+    // A file whose packs are others is refused.
     let file = folder.path().join("set.pack");
     let sound = fs::read(&file).unwrap();
-    let other: [(Change, &str); 4] = [
+    let other: [(Change, &str); 6] = [
         (|tasks| tasks[0].budget += PAGE, "no plan for the set's budget"),
         (|tasks| tasks[0].bytes -= PAGE, "was decided for a plan of"),
         (|tasks| tasks[0].room -= 1, "chunks that leave memory"),
+        (|tasks| tasks[0].room = tasks[0].chunks + 1, "chunks that are room"),
+        (
+            |tasks| (tasks[0].streams, tasks[0].room) = (1 - tasks[0].streams, tasks[0].chunks),
+            "is one with streams = ",
+        ),
         (
             |tasks| {
                 let [first, .., last] = tasks else { panic!("three tasks") };
@@ -427,10 +366,10 @@ fn one_file_holds_an_admitted_set() {
     assert!(left.iter().all(|name| !name.starts_with('.')), "{left:?}");
 }
 
-type Change = fn(&mut [SetTask]);
+pub type Change = fn(&mut [SetTask]);
 
 /// A set's file with other records of its tasks, and their checksum.
-fn with_tasks(sound: &[u8], change: Change) -> Vec<u8> {
+pub fn with_tasks(sound: &[u8], change: Change) -> Vec<u8> {
     let (head, rest) = sound.split_at(size_of::<SetHeader>());
     let mut header: SetHeader = bytemuck::pod_read_unaligned(head);
     let (records, rest) = rest.split_at(header.tasks as usize * size_of::<SetTask>());

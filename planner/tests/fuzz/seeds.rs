@@ -50,7 +50,6 @@ pub fn sets() -> Vec<Vec<u8>> {
             compute_ns: 2,
             step_ns: 1,
             chunk_ns: 1,
-            urgency: 1f64.to_bits(),
             chunks: 1,
             name_offset: 6 * k,
             name_bytes: 6,

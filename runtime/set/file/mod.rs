@@ -46,8 +46,6 @@ pub struct TaskEntry<'t> {
     pub budget: u64,
     /// Bytes of memory with all of the plan in it.
     pub bytes: u64,
-    /// The weight that memory was divided by.
-    pub urgency: f64,
     /// The task as the scheduler has it.
     pub task: Task,
 }
@@ -141,18 +139,15 @@ impl<'t> SetFile<'t> {
             if task.streams > 1 {
                 return flaw("whether it streams", task.streams.into(), 1);
             }
-            if task.reserved > 0 {
-                return flaw("what is reserved", task.reserved.into(), 0);
+            let reserved = task.reserved_word | u64::from(task.reserved);
+            if reserved > 0 {
+                return flaw("what is reserved", reserved, 0);
             }
             if task.room > task.chunks {
                 return flaw("chunks that are room", task.room.into(), task.chunks.into());
             }
             if let Some((what, found, limit)) = wrong_time(task) {
                 return flaw(what, found, limit);
-            }
-            if !f64::from_bits(task.urgency).is_finite() || f64::from_bits(task.urgency) <= 0.0 {
-                let limit = f64::MAX.to_bits();
-                return flaw("urgency, a positive number, by its bits", task.urgency, limit);
             }
             let swapped = u64::from(task.chunks).saturating_mul(header.chunk_bytes);
             let Some(kept) = task.bytes.checked_sub(swapped) else {
@@ -198,7 +193,6 @@ impl<'t> SetFile<'t> {
                 pack_bytes: task.pack_bytes,
                 budget: task.budget,
                 bytes: task.bytes,
-                urgency: f64::from_bits(task.urgency),
                 task: task.task(),
             }
         })

@@ -76,8 +76,8 @@ pub struct SetTask {
     pub step_ns: u64,
     /// Reading again what a job pushes out of others.
     pub reload_ns: u64,
-    /// The weight that memory was divided by: bits of a double.
-    pub urgency: u64,
+    /// Zero.
+    pub reserved_word: u64,
     /// Chunks that leave memory between two jobs.
     pub chunks: u32,
     /// How many of them are room.

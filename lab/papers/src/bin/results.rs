@@ -45,9 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 const HEAD: &str = "# Results: task sets\n\n\
-Written by `benches/tasks/run.sh`; `lab/proofs/task-sets.md` explains model and tests. All random sets have seeds.\n\n";
+Written by `lab/benches/tasks/run.sh`; `lab/proofs/task-sets.md` explains model and tests. All random sets have seeds.\n\n";
 
-/// What `benches/tasks/serve.py` has measured, which stays: the end of the page.
+/// What `lab/benches/tasks/serve.py` has measured, which stays: the end of the page.
 fn on_this_host(output: &str) -> String {
     let before = std::fs::read_to_string(output).unwrap_or_default();
     before.find("\n## On this host\n").map_or(String::new(), |at| before[at + 1..].to_owned())

@@ -45,11 +45,6 @@ impl FlexNn {
         Self { static_plan: false, preload: false },
     ];
 
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
-    }
-
     fn loading(self) -> Loading {
         if self.preload { Loading::Inference } else { Loading::OnDemand }
     }

@@ -4,6 +4,7 @@ use super::exact_sizes;
 use eyelet::executor::ChunkedError;
 use eyelet::set::{SetFileError, TaskSetError};
 use eyelet_planner::size;
+use eyelet_tasks::set::decided::Wrong;
 use std::path::PathBuf;
 
 /// Why a set was not scheduled, written or served.
@@ -16,7 +17,7 @@ pub enum SetsError {
     )]
     TooMany { path: PathBuf, tasks: usize, most: usize },
     #[error(
-        "{option} {}: it is {what}, and no set that `eyelet schedule` wrote: give another name, or remove it",
+        "{option} {}: it is {what}, and no set that `eyelet schedule` wrote: give another name, such as set.pack, or remove it",
         path.display()
     )]
     NoSet { option: &'static str, path: PathBuf, what: &'static str },
@@ -29,13 +30,10 @@ pub enum SetsError {
         chunk.next_multiple_of(*page)
     )]
     ChunkOfPages { path: PathBuf, chunk: u64, page: u64 },
-    #[error(
-        "-o {}: {} would be replaced, and no earlier schedule in that folder wrote it: give another folder, or move that \
-         file", folder.display(), path.display()
-    )]
-    Foreign { path: PathBuf, folder: PathBuf },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: SetFileError },
+    #[error("{}: {wrong}", path.display())]
+    Decided { path: PathBuf, wrong: Wrong },
     #[error("{}: {reason}", path.display())]
     Serve { path: PathBuf, reason: String },
     #[error(

@@ -19,7 +19,6 @@ use eyelet::pack::Encoding;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::open::open;
 use eyelet_planner::published::demand::Demand;
-use eyelet_planner::published::flexnn::FlexNn;
 use eyelet_planner::search::{Effort, PackRequest, Strategy};
 use eyelet_planner::size;
 use eyelet_profile::boards::Boards;
@@ -62,12 +61,6 @@ pub struct Args {
     /// or blocks of layers: swapnet. `--strategy list` says what each does.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = Wanted::parse)]
     strategy: Wanted,
-    /// For flexnn: a load waits for the step that needs it to be next.
-    #[arg(long)]
-    no_preload: bool,
-    /// For flexnn: memory as an allocator would give it out while the network runs, not a static plan.
-    #[arg(long)]
-    dynamic: bool,
     /// For demand-async-md and demand-2s-md: what queues grow by until the delay is the least [default: 1MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_negative_numbers = true)]
     delta: Option<u64>,
@@ -128,7 +121,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = args.reading.files(args.target.files().reads_model(&model));
     files.writes_packs("-o", &written).writes("--report", &args.report).check()?;
     let Costs { profile, threads, origin } = args.target.choose(&path, output)?;
-    let changed = changed(strategy, args.dynamic, args.no_preload, args.delta)?;
+    let changed = changed(strategy, args.delta)?;
     let strategy = changed.as_deref().unwrap_or(strategy);
     let exact = args.exact || strategy.computes_directly();
     let (effort, weights, longest_ns) = (args.effort, args.weights, args.longest_step);
@@ -211,31 +204,17 @@ fn notes(graphs: impl Iterator<Item = Graph>, weights: Encoding) -> Vec<String> 
 /// A strategy as the options change it, if they do.
 fn changed(
     strategy: &dyn Strategy,
-    dynamic: bool,
-    no_preload: bool,
     delta: Option<u64>,
 ) -> Result<Option<Box<dyn Strategy>>, Error> {
-    let not_of = |option, of| {
-        let strategy = strategy.name();
-        Err(PlanningError::NotOfStrategy { option, of, strategy }.into())
-    };
-    if dynamic || no_preload {
-        let Some(FlexNn { static_plan, preload }) = FlexNn::named(strategy.name()) else {
-            return not_of(if dynamic { "--dynamic" } else { "--no-preload" }, "flexnn");
-        };
-        let less = FlexNn { static_plan: static_plan && !dynamic, preload: preload && !no_preload };
-        // A step of queues is of another strategy.
-        return match delta {
-            Some(_) => not_of("--delta", "demand-async-md"),
-            None => Ok(Some(Box::new(less))),
-        };
-    }
     match (delta, Demand::named(strategy.name())) {
         (None, _) => Ok(None),
         (Some(delta), Some(demand)) if demand.least_delay => {
             Ok(Some(Box::new(Demand { delta, ..demand })))
         }
-        (Some(_), _) => not_of("--delta", "demand-async-md"),
+        (Some(_), _) => {
+            let (option, of, strategy) = ("--delta", "demand-async-md", strategy.name());
+            Err(PlanningError::NotOfStrategy { option, of, strategy }.into())
+        }
     }
 }
 

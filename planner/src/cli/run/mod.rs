@@ -23,7 +23,6 @@ mod times;
 mod trace;
 pub(super) mod turns;
 
-pub(super) use outputs::stems;
 pub(super) use times::digest_of;
 
 use super::budgets::{Budgets as Written, POINTS};

@@ -45,7 +45,7 @@ pub fn write(model: &mut Model<'_, '_, impl Feed>, outputs: &[Tensor]) -> Result
 
 /// For each name one that a file can have, of at most so many bytes, all different even where case does not count. What had
 /// to be changed to that end has the name's checksum behind it, which does not depend on other names.
-pub fn stems(names: &[&str], longest: usize) -> Vec<String> {
+fn stems(names: &[&str], longest: usize) -> Vec<String> {
     // Names of tensors may look like paths.
     let plain = |c: char| if c.is_control() || "/\\".contains(c) { '_' } else { c };
     let plain: Vec<String> = names.iter().map(|name| name.chars().map(plain).collect()).collect();

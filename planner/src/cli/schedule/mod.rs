@@ -1,18 +1,18 @@
 //! `eyelet schedule`: whether a task set keeps its deadlines, and what runs it.
 
 mod costs;
-mod folder;
 mod plans;
 mod report;
 mod simulation;
 mod swappable;
+mod write;
 
 use super::Error;
 use super::calibrate::Calibration;
 use super::error::SetsError;
 use super::files::Files;
 use super::output::Output;
-use super::set_file::{check_replaced, names_file};
+use super::set_file::check_replaced;
 pub use costs::{Model, Where, of_model};
 use eyelet::set::MAX_TASKS;
 use eyelet_planner::open::{LIST, read_to_string};
@@ -20,14 +20,14 @@ use eyelet_planner::replace::replace;
 use eyelet_tasks::schedule::schedule;
 use eyelet_tasks::set::file::{Source, named, parse};
 use eyelet_tasks::volumes::search::Freedom;
-use folder::Set;
-pub use folder::for_device;
 use plans::Plans;
 pub use report::Report;
 pub use simulation::Simulation;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 pub use swappable::swappable;
+use write::Set;
+pub use write::for_device;
 
 /// Judges whether networks fit one memory together and keep their deadlines.
 ///
@@ -41,10 +41,9 @@ pub struct Args {
     /// The task set.
     #[arg(value_name = "SET.toml")]
     file: PathBuf,
-    /// Writes a folder that `eyelet serve` runs: the networks' packs, each with the plan that was chosen, and `set.toml`,
-    /// with everything that was decided. A name that ends in .pack is that of one file with all of that, for a device.
-    /// Tasks need a pack or a model.
-    #[arg(short, long, value_name = "FOLDER|FILE.pack")]
+    /// Writes one file that `eyelet serve` and a device run: the networks' packs, each with the plan that was chosen, and
+    /// everything that was decided. Tasks need a pack or a model.
+    #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
     /// Where to draw what the tasks do over time, as a page that a browser shows.
     #[arg(long, value_name = "FILE.html")]
@@ -59,16 +58,19 @@ pub struct Args {
 const EXAMPLE: &str = "\
 Example:
   eyelet schedule examples/tasksets/uav.toml --report uav.html
-  eyelet schedule set.toml -o set && eyelet serve set --duration 60s";
+  eyelet schedule set.toml -o set.pack && eyelet serve set.pack --duration 60s";
 
 /// The text of a task set's file.
 pub fn read_set(path: &Path) -> Result<String, Error> {
     let wrong = |what: &str| {
         let reason = format!(
-            "it is {what}, so it is no task set: give a set's .toml file, or what `eyelet schedule -o` has written"
+            "it is {what}, so it is no task set: give a set's .toml file, or the file that `eyelet schedule -o` has written"
         );
         Error::from(SetsError::Serve { path: path.to_owned(), reason })
     };
+    if path.is_dir() {
+        return Err(wrong("a directory"));
+    }
     let text = read_to_string(path, LIST).map_err(|source| match source.kind() {
         ErrorKind::InvalidData => wrong("no text"),
         _ => Error::Read { path: path.to_owned(), source },
@@ -81,15 +83,16 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = Files::default().reads("the task set", [&args.file]).reads_set(&args.file, &text);
     let files = files.writes("--report", &args.report);
     match &args.output {
-        Some(file) if names_file(file) => {
-            files.writes_packs("-o", [file]).check()?;
-            check_replaced("-o", file)?;
+        Some(to) if to.is_dir() => {
+            let (path, what) = (to.clone(), "a directory");
+            return Err(SetsError::NoSet { option: "-o", path, what }.into());
         }
-        Some(folder) => folder::check(folder, &args.file, &text, files)?,
+        Some(to) => {
+            files.writes_packs("-o", [to]).check()?;
+            check_replaced("-o", to)?;
+            can_be_run(&args.file, &text)?;
+        }
         None => files.check()?,
-    }
-    if args.output.is_some() {
-        can_be_run(&args.file, &text)?;
     }
     let mut plans = Plans::new(args.calibration, output);
     let mut costs = |source: &Source, board: Option<&str>| plans.costs(source, board);
@@ -114,10 +117,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         && report.schedulable()
     {
         let set = Set { file: &args.file, declared: &declared, plans: &plans };
-        report.written = Some(match names_file(to) {
-            true => folder::write_file(to, &set, &schedule, assignment, output)?,
-            false => folder::write(to, &set, &schedule, assignment, output)?,
-        });
+        report.written = Some(write::write(to, &set, &schedule, assignment, output)?);
     }
     output.report(&report)?;
     let path = args.file;

@@ -1,7 +1,7 @@
 //! What `schedule` prints and draws.
 
-use super::folder::Written;
 use super::simulation::{Simulation, simulated};
+use super::write::Written;
 use crate::cli::output::milliseconds;
 use crate::cli::table::Table;
 use eyelet_tasks::analysis::Verdict;
@@ -283,12 +283,12 @@ impl fmt::Display for Report {
         for change in &self.changes {
             writeln!(f, "schedulable with {change}")?;
         }
-        if let Some(Written { folder, packs, bytes }) = &self.written {
+        if let Some(Written { file, packs, bytes }) = &self.written {
             let packs = match packs {
                 1 => "1 pack".to_owned(),
                 packs => format!("{packs} packs"),
             };
-            writeln!(f, "written: {} ({packs}, {})", folder.display(), human_bytes(*bytes))?;
+            writeln!(f, "written: {} ({packs}, {})", file.display(), human_bytes(*bytes))?;
         }
         let mut rows = self.table();
         let mut table = Table::new(1, rows.next().unwrap_or_default()).names();

@@ -106,7 +106,6 @@ mod tests {
             period_ns,
             deadline_ns: period_ns,
             jitter_ns,
-            urgency: 1.0,
             cost: cost.clone(),
         };
         let read = Transfer { per_chunk_ns: 0, bytes_per_second: 1 };

@@ -53,14 +53,7 @@ mod tests {
             room: Swappable::default(),
             streams: false,
         };
-        let task = Task {
-            name: "a".to_owned(),
-            period_ns: 1,
-            deadline_ns: 1,
-            jitter_ns: 0,
-            urgency: 1.0,
-            cost,
-        };
+        let task = Task { name: "a".to_owned(), period_ns: 1, deadline_ns: 1, jitter_ns: 0, cost };
         let read = Transfer { per_chunk_ns: 0, bytes_per_second: 1 };
         let storage = Storage { chunk_bytes: 4096, read, write: None };
         let memory_bytes = memory_chunks * 4096;

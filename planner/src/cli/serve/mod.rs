@@ -42,7 +42,7 @@ use eyelet::device::workers::MAX_THREADS;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::leftovers;
 use eyelet_planner::source::Io;
-use eyelet_tasks::set::decided::{self, Decided, FILE};
+use eyelet_tasks::set::decided::Decided;
 use eyelet_tasks::set::units::duration_ns;
 use inject::{Faults, Inject};
 use measure::How;
@@ -71,8 +71,8 @@ use wanted::Wanted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
-    /// What `eyelet schedule -o` has written, or a set whose tasks have packs or models.
-    #[arg(value_name = "FOLDER|SET.pack|SET.toml")]
+    /// The file that `eyelet schedule -o` has written, or a set whose tasks have packs or models.
+    #[arg(value_name = "SET.pack|SET.toml")]
     set: PathBuf,
     /// How long jobs are released.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_ns)]
@@ -173,45 +173,33 @@ impl Args {
     }
 }
 
-/// The set that is served.
-struct Set {
-    /// Its file.
-    file: PathBuf,
-    /// What that says, where it is a text.
-    text: String,
-    /// What is decided for it, if something is.
-    decided: Option<Decided>,
+/// What a set's file says.
+enum Set {
+    /// All that is decided for it, in a file with its packs.
+    Decided(Decided),
+    /// Text.
+    Declared(String),
 }
 
 impl Set {
     fn read(args: &Args) -> Result<Self, Error> {
-        let files = |set| {
-            let files = Files::default().reads("the task set", [set]);
-            files.reads_board("--pin", args.pin.pin.as_deref()).writes("--trace", &args.trace)
-        };
-        files(&args.set).check()?;
-        if is_set_file(&args.set) {
-            let (file, text) = (args.set.clone(), String::new());
-            let decided = Some(set_file::read(&file)?);
-            return Ok(Self { file, text, decided });
+        let file = &args.set;
+        let files = Files::default().reads("the task set", [file]);
+        let files = files.reads_board("--pin", args.pin.pin.as_deref());
+        let files = files.writes("--trace", &args.trace);
+        files.check()?;
+        if is_set_file(file) {
+            return Ok(Self::Decided(set_file::read(file)?));
         }
-        let folder = args.set.is_dir();
-        let file = if folder { args.set.join(FILE) } else { args.set.clone() };
-        let text = read_set(&file)?;
-        files(&file).reads_set(&file, &text).check()?;
-        // The file in such a folder may be named, too.
-        let decided = match decided::parse(&file, &text) {
-            Ok(decided) => Some(decided),
-            Err(wrong) if folder => return Err(Box::new(wrong).into()),
-            Err(_) => None,
-        };
-        Ok(Self { file, text, decided })
+        let text = read_set(file)?;
+        files.reads_set(file, &text).check()?;
+        Ok(Self::Declared(text))
     }
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let Set { file, text, decided } = Set::read(&args)?;
-    let file = &file;
+    let set = Set::read(&args)?;
+    let file = &args.set;
     // A signal ends the run, not the command: the report is printed, and what is left behind is removed at the end.
     leftovers::before_any(|| {});
     let stop = on_signals();
@@ -221,10 +209,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     let mut measured = Measured::new(args.how(cores));
     if !args.rates.is_empty() {
-        if decided.is_some() {
-            return Err(SetsError::RatesOfDecided { path: file.clone() }.into());
-        }
-        return sweep::run(&args, (file, &text), measured, &stop, output);
+        return match set {
+            Set::Decided(_) => Err(SetsError::RatesOfDecided { path: file.clone() }.into()),
+            Set::Declared(text) => sweep::run(&args, (file, &text), measured, &stop, output),
+        };
     }
     let injected = |names: &[&str]| inject::faults(names, &args.inject);
     let packs = Packs::new(args.calibration, output);
@@ -235,7 +223,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         stop: &stop,
         output,
     };
-    let prepared = match prepare((file, &text), decided, injected, &mut measured, packs, &stage) {
+    let prepared = match prepare(file, set, injected, &mut measured, packs, &stage) {
         Err(Error::Sets(error @ SetsError::NotSchedulable { .. })) => {
             return refuse(error, &measured, output);
         }

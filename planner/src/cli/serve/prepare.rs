@@ -1,5 +1,6 @@
 //! From a set's file to a set that can be run: its networks measured, everything decided.
 
+use super::Set;
 use super::execute::MOST_TASKS;
 use super::inject::Faults;
 use super::machine::available_bytes;
@@ -67,16 +68,16 @@ impl Stage<'_> {
 
 /// Measures a set's networks and judges it: one in which everything is decided, or else what a file declares.
 pub fn prepare(
-    (file, text): (&Path, &str),
-    decided: Option<Decided>,
+    file: &Path,
+    set: Set,
     injected: impl Fn(&[&str]) -> Result<Vec<Faults>, String>,
     measured: &mut Measured,
     packs: Packs,
     stage: &Stage<'_>,
 ) -> Result<Prepared, Error> {
-    match decided {
-        Some(decided) => of_decided(file, decided, &injected, measured, packs, stage),
-        None => of_declared(file, text, &injected, measured, packs, stage),
+    match set {
+        Set::Decided(decided) => of_decided(file, decided, &injected, measured, packs, stage),
+        Set::Declared(text) => of_declared(file, &text, &injected, measured, packs, stage),
     }
 }
 

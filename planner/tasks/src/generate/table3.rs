@@ -114,7 +114,7 @@ impl Drawn {
             };
             let period_ns = (member.period_ms * MS) as u64;
             let name = format!("{} {}", k + 1, network.name);
-            Task { name, period_ns, deadline_ns: period_ns, jitter_ns: 0, urgency: 1.0, cost }
+            Task { name, period_ns, deadline_ns: period_ns, jitter_ns: 0, cost }
         };
         TaskSet {
             memory_bytes: (GPU_GB * 1e9 * memory).round() as u64,

@@ -28,12 +28,11 @@ pub fn to_toml(set: &TaskSet, chunk_sizes: &[u64]) -> String {
         let name = ::toml::Value::String(task.name.clone());
         let _ = write!(
             text,
-            "\n[[task]]\nname = {name}\nperiod = \"{}ns\"\ndeadline = \"{}ns\"\njitter = \"{}ns\"\nurgency = {:?}\n\
+            "\n[[task]]\nname = {name}\nperiod = \"{}ns\"\ndeadline = \"{}ns\"\njitter = \"{}ns\"\n\
              compute = \"{}ns\"\nstep = \"{}ns\"\nbytes = \"{}B\"\nswappable = \"{}B\"\nroom = \"{}B\"\nstreams = {}\n",
             task.period_ns,
             task.deadline_ns,
             task.jitter_ns,
-            task.urgency,
             task.cost.compute_ns,
             task.cost.step_ns,
             task.cost.bytes,

@@ -61,7 +61,6 @@ pub fn draw(shape: &Shape, random: &mut impl Rng) -> TaskSet {
             period_ns,
             deadline_ns: period_ns,
             jitter_ns: 0,
-            urgency: 1.0,
             cost,
         }
     };

@@ -23,8 +23,8 @@ pub enum Reason {
     Quantity(String),
     #[error("it is zero: give a positive value")]
     Zero,
-    #[error("{found} is too large: the most is {most}")]
-    TooLarge { found: u64, most: u64 },
+    #[error("{what}: {found} is too large: the most is {most}")]
+    TooLarge { what: &'static str, found: u64, most: u64 },
     #[error(
         "the deadline of {} exceeds the period of {}: a job must end before the next may come",
         human_ns(*deadline_ns), human_ns(*period_ns)
@@ -64,17 +64,6 @@ pub enum Reason {
         "the list has 0 sizes, and at least 1 is needed: give one such as 4MiB, or leave the key out"
     )]
     NoChunkSize,
-    #[error("it is not a finite, positive number")]
-    Urgency,
-    #[error("there is no such order: write steps or classes")]
-    Order,
-    #[error(
-        "the pool of {pool} chunks is more than the memory has beside what stays, {free}: give more memory, or decide \
-         again with `eyelet schedule`"
-    )]
-    Pool { pool: u32, free: u32 },
-    #[error("chunks of {chunk} bytes are no whole pages: give a multiple of {page} bytes")]
-    ChunkOfPages { chunk: u64, page: u64 },
     #[error(
         "a chunk of {} is more than the memory, {}: give smaller chunks, or more memory",
         human_bytes(*chunk), human_bytes(*memory)
@@ -86,25 +75,22 @@ pub enum Reason {
     )]
     Stay { stay: u64, memory: u64 },
     #[error(
-        "it is lower than the level of a task with a longer deadline: levels fall as deadlines grow, so decide again \
+        "its level is lower than that of a task with a longer deadline: levels fall as deadlines grow, so decide again \
          with `eyelet schedule`"
     )]
     Level,
     #[error(
-        "task {task:?} has no place in an order by classes: there tasks with chunks share one level, the others have \
-         another one, and none streams; write steps, or decide again with `eyelet schedule`"
+        "it has no place in an order by classes: there tasks with chunks share one level, the others have another one, and \
+         none streams; decide again with `eyelet schedule`"
     )]
-    Class { task: String },
+    Class,
     #[error(
         "with those of lower tasks that stream, {needed} chunks are needed at once, and the pool has {pool}: give more \
          memory, or decide again with `eyelet schedule`"
     )]
     ChunksBeyondPool { needed: u64, pool: u32 },
-    #[error(
-        "{room} of its {chunks} chunks are room: {}",
-        if *streams { "all of a network that streams have to be" } else { "at most all may be" }
-    )]
-    Room { room: u32, chunks: u32, streams: bool },
+    #[error("{room} of its {chunks} chunks are room: all of a network that streams have to be")]
+    Streams { room: u32, chunks: u32 },
     #[error("the task's chunks cannot be read in their order: {0}")]
     Unscheduled(eyelet::tasks::SetError),
     #[error("a task needs a name: give it one")]

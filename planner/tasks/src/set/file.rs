@@ -14,7 +14,6 @@
 //! period = "100ms"
 //! deadline = "80ms"                 # the period, where it is left out
 //! jitter = "2ms"
-//! urgency = 2.0
 //! instances = 2
 //! compute = "20ms"                  # a table of costs, or:
 //! step = "2ms"                      # pack = "camera.pack", or:
@@ -109,7 +108,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StorageTable {
+struct StorageTable {
     read: Spanned<String>,
     per_read: Option<Spanned<String>>,
     write: Option<Spanned<String>>,
@@ -123,7 +122,6 @@ struct TaskTable {
     period: Spanned<String>,
     deadline: Option<Spanned<String>>,
     jitter: Option<Spanned<String>>,
-    urgency: Option<Spanned<f64>>,
     instances: Option<Spanned<u64>>,
     compute: Option<Spanned<String>>,
     step: Option<Spanned<String>>,
@@ -221,21 +219,21 @@ fn plain(message: &str) -> String {
 }
 
 /// The file, for errors that say where.
-pub(super) struct Reader<'a> {
-    pub(super) file: &'a Path,
-    pub(super) text: &'a str,
+struct Reader<'a> {
+    file: &'a Path,
+    text: &'a str,
 }
 
 impl Reader<'_> {
     /// The whole text as a table.
-    pub(super) fn whole<T: DeserializeOwned>(&self) -> Result<T, SetError> {
+    fn whole<T: DeserializeOwned>(&self) -> Result<T, SetError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             self.error(at, Reason::Syntax(plain(error.message())))
         })
     }
 
-    pub(super) fn error(&self, at: usize, reason: Reason) -> SetError {
+    fn error(&self, at: usize, reason: Reason) -> SetError {
         let before = self.text.get(..at).unwrap_or_default();
         let line = before.matches('\n').count();
         let content = self.text.lines().nth(line).unwrap_or_default();
@@ -251,11 +249,11 @@ impl Reader<'_> {
         SetError { file: self.file.to_owned(), line: line + 1, key, reason }
     }
 
-    pub(super) fn at<T>(&self, value: &Spanned<T>, reason: Reason) -> SetError {
+    fn at<T>(&self, value: &Spanned<T>, reason: Reason) -> SetError {
         self.error(value.span().start, reason)
     }
 
-    pub(super) fn read(
+    fn read(
         &self,
         value: &Spanned<String>,
         parse: fn(&str) -> Result<u64, String>,
@@ -263,7 +261,7 @@ impl Reader<'_> {
         parse(value.get_ref()).map_err(|error| self.at(value, Reason::Quantity(error)))
     }
 
-    pub(super) fn positive(
+    fn positive(
         &self,
         value: &Spanned<String>,
         parse: fn(&str) -> Result<u64, String>,
@@ -275,31 +273,19 @@ impl Reader<'_> {
     }
 
     /// A time within the range in which sums do not overflow.
-    pub(super) fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
+    fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
         self.positive(value, time_ns)
     }
 
-    pub(super) fn urgency(&self, value: &Spanned<f64>) -> Result<f64, SetError> {
-        let urgency = *value.get_ref();
-        match urgency.is_finite() && urgency > 0.0 {
-            true => Ok(urgency),
-            false => Err(self.at(value, Reason::Urgency)),
-        }
-    }
-
     /// A task's name, which has letters: packs are called by it.
-    pub(super) fn name(&self, value: &Spanned<String>) -> Result<String, SetError> {
+    fn name(&self, value: &Spanned<String>) -> Result<String, SetError> {
         match value.get_ref().trim().is_empty() {
             true => Err(self.at(value, Reason::NoName)),
             false => Ok(value.get_ref().clone()),
         }
     }
 
-    pub(super) fn storage(
-        &self,
-        table: &StorageTable,
-        chunk_bytes: u64,
-    ) -> Result<Storage, SetError> {
+    fn storage(&self, table: &StorageTable, chunk_bytes: u64) -> Result<Storage, SetError> {
         let transfer = |rate: &Spanned<String>, per: Option<&Spanned<String>>| {
             let per_chunk_ns = per.map_or(Ok(0), |per| self.read(per, time_ns))?;
             Ok(Transfer { per_chunk_ns, bytes_per_second: self.read(rate, bytes_per_second)? })
@@ -330,7 +316,6 @@ impl Reader<'_> {
         if let Some(value) = table.jitter.as_ref().filter(|_| jitter_ns >= deadline_ns) {
             return Err(self.at(value, Reason::JitterBeyondDeadline { jitter_ns, deadline_ns }));
         }
-        let urgency = table.urgency.as_ref().map_or(Ok(1.0), |value| self.urgency(value))?;
         let name = self.name(&table.name)?;
         let (mut plans, source) = self.costs(table, board, costs)?;
         plans.sort_by_key(|cost| std::cmp::Reverse(cost.bytes));
@@ -339,7 +324,7 @@ impl Reader<'_> {
             let bytes = plans.last().map_or(0, |cost| cost.bytes);
             return Err(self.at(at, Reason::AloneTooLarge { bytes, memory }));
         };
-        let task = Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost };
+        let task = Task { name, period_ns, deadline_ns, jitter_ns, cost };
         Ok((task, plans, source))
     }
 

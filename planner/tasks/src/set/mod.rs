@@ -1,7 +1,7 @@
 //! A task set: memory, storage, and tasks with their costs.
 //!
-//! [`file`](mod@file) reads it from TOML, [`Assignment`] says what was decided for it, and [`decided`] writes both with
-//! the packs that run it.
+//! [`file`](mod@file) reads it from TOML. [`Assignment`] says what was decided for it, and [`decided`] has both with the
+//! packs that run it. [`packed`] writes and reads them.
 
 mod assignment;
 pub mod decided;
@@ -63,8 +63,6 @@ pub struct Task {
     pub deadline_ns: u64,
     /// A job is released at most this long after its arrival.
     pub jitter_ns: u64,
-    /// Weight in the division of memory (SwapNet's Eq. 1).
-    pub urgency: f64,
     pub cost: Cost,
 }
 

@@ -58,7 +58,7 @@ pub fn table(decided: &Decided, places: &[Place], file_bytes: u64) -> Option<Vec
             compute_ns: found.compute_ns,
             step_ns: found.step_ns,
             reload_ns: found.reload_ns,
-            urgency: task.urgency.to_bits(),
+            reserved_word: 0,
             chunks: found.chunks,
             room: found.room,
             name_offset,
@@ -88,7 +88,6 @@ pub fn decided(path: &Path, file: &SetFile<'_>) -> Decided {
         // The file's counts from the release.
         deadline_ns: entry.task.deadline_ns.saturating_add(entry.task.jitter_ns),
         jitter_ns: entry.task.jitter_ns,
-        urgency: entry.urgency,
         cost: Cost {
             compute_ns: entry.task.compute_ns,
             step_ns: entry.task.step_ns,
@@ -140,7 +139,6 @@ mod tests {
             period_ns: 100_000_000,
             deadline_ns: 80_000_000,
             jitter_ns,
-            urgency: 1.5,
             cost: Cost {
                 compute_ns: 20_000_001,
                 step_ns: 2_000_000,

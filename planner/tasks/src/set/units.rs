@@ -74,7 +74,7 @@ fn quantity(text: &str, units: &[(&str, f64)], most: u64) -> Result<u64, Wrong> 
 }
 
 /// Whole numbers up to here are exact as floating point: 104 days in nanoseconds, 9 PB.
-const MOST: u64 = 9_000_000_000_000_000;
+pub(super) const MOST: u64 = 9_000_000_000_000_000;
 
 /// `12.5 ms`: three to four digits.
 pub fn human_ns(ns: u64) -> String {

@@ -91,7 +91,6 @@ mod tests {
             period_ns: period_ms * MS,
             deadline_ns: period_ms * MS,
             jitter_ns: 0,
-            urgency: 1.0,
             cost: plans[0].clone(),
         };
         let tasks = plans.iter().enumerate().map(task).collect();

@@ -217,20 +217,16 @@ fn what_a_task_set_names() {
         refused(folder.path(), &["schedule", "set.toml", "--report", input], &[input]);
         refused(folder.path(), &["serve", "set.toml", "--trace", input], &[input]);
     }
-    let instances = set.replace("name = \"pack\"", "name = \"digits\"");
-    fs::write(at("set.toml"), instances).unwrap();
-    refused(
-        folder.path(),
-        &["schedule", "set.toml", "-o", "."],
-        &["-o ./digits.pack", "a pack of the set"],
-    );
+    for (input, what) in [
+        ("digits.pack", "a pack of the set"),
+        ("m.onnx", "the model"),
+        ("data.bin", "data of the model"),
+        ("board.toml", "the board of the set"),
+    ] {
+        refused(folder.path(), &["schedule", "set.toml", "-o", input], &["-o ", input, what]);
+    }
     let both = ["schedule", "set.toml", "-o", "new", "--report", "new"];
     refused(folder.path(), &both, &["-o new", "it is --report (new)"]);
-    fs::write(at("set.toml"), set.replace("board = \"board.toml\"\n", "")).unwrap();
-    eyelet_in(folder.path(), &["schedule", "set.toml", "-o", "out", "--jobs", "10"]).text();
-    for pack in ["out/set.toml", "out/model.pack", "out/pack.pack"] {
-        refused(folder.path(), &["serve", "out", "--trace", pack], &[pack]);
-    }
 }
 
 /// A set in one file is the packs that it is served from.

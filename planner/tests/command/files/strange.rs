@@ -43,10 +43,9 @@ fn fifos_folders_sockets_and_devices_are_refused_at_once() {
             // A folder has a board in it.
             fails(&["plan", "digits.onnx", "--budget", "1MiB", "--board", path]);
             fails(&["run", "digits.pack", "--io", "buffered", "--pace", path]);
-            // A folder may be a set.
-            fails(&["schedule", path]);
-            fails(&["serve", path]);
         }
+        fails(&["schedule", path]);
+        fails(&["serve", path]);
     }
 }
 

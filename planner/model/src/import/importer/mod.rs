@@ -1,7 +1,6 @@
 //! An import in progress: from the model's nodes to the graph's.
 
 mod control;
-mod flex;
 mod frontier;
 mod old;
 mod scope;
@@ -277,9 +276,6 @@ impl<'a> Importer<'a> {
                 operator if is_of_sequences(operator) => return self.sequences(proto, name),
                 _ => {}
             }
-        }
-        if flex::is_flex_attention(proto) {
-            return self.flex_attention(proto, name);
         }
         let translate = ops::find(proto)?;
         let mut inputs = self.inputs(proto, name);

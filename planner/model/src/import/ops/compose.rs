@@ -15,17 +15,17 @@ use eyelet::pack::ReduceOp;
 type Made = Result<ValueId, NodeProblem>;
 
 /// Extents, axes or indices as a constant of the model.
-pub(in super::super) fn list(values: &[usize]) -> Operand {
+pub(super) fn list(values: &[usize]) -> Operand {
     let values = values.iter().map(|&value| value as i64).collect();
     Operand::integers(DataType::Int64, Array::vector(values))
 }
 
-pub(in super::super) fn int(name: &str, value: i64) -> AttributeProto {
+pub(super) fn int(name: &str, value: i64) -> AttributeProto {
     let kind = AttributeType::Int as i32;
     AttributeProto { name: name.into(), r#type: kind, i: value, ..AttributeProto::default() }
 }
 
-pub(in super::super) fn ints(name: &str, values: &[usize]) -> AttributeProto {
+pub(super) fn ints(name: &str, values: &[usize]) -> AttributeProto {
     let ints = values.iter().map(|&value| value as i64).collect();
     let kind = AttributeType::Ints as i32;
     AttributeProto { name: name.into(), r#type: kind, ints, ..AttributeProto::default() }

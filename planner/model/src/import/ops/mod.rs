@@ -3,7 +3,7 @@
 mod attention;
 mod bits;
 mod cast;
-pub(super) mod compose;
+mod compose;
 mod computed;
 mod computed_slices;
 mod constant_integers;
@@ -20,7 +20,6 @@ mod integers;
 mod layout;
 mod linear;
 mod linear_attention;
-mod losses;
 mod normalise;
 mod norms;
 mod offsets;
@@ -40,6 +39,7 @@ mod selection;
 mod signal;
 mod sorted;
 mod table;
+mod tensor_scatter;
 mod transposed;
 mod words;
 

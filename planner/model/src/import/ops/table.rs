@@ -4,9 +4,9 @@ use super::super::noise::noise;
 use super::{Translate, by_indices, dropout};
 use super::{
     attention, bits, cast, computed, contrib, conv, cut, einsum, elementwise, folded, indexed,
-    layout, linear, linear_attention, losses, normalise, norms, pad, patterns, pointwise, pool,
-    qlinear, quantised, recurrent, reduction, regions, resize, sample, selection, signal, sorted,
-    transposed, words,
+    layout, linear, linear_attention, normalise, norms, pad, patterns, pointwise, pool, qlinear,
+    quantised, recurrent, reduction, regions, resize, sample, selection, signal, sorted,
+    tensor_scatter, transposed, words,
 };
 use crate::graph::Op;
 use std::cmp::Ordering;
@@ -150,7 +150,7 @@ fn quantised(operator: &str) -> Option<Translate> {
     })
 }
 
-/// Products of matrices, recurrent layers, attention and losses.
+/// Products of matrices, recurrent layers and attention.
 fn products(operator: &str) -> Option<Translate> {
     Some(match operator {
         "Gemm" => linear::gemm,
@@ -160,9 +160,7 @@ fn products(operator: &str) -> Option<Translate> {
         "Attention" => attention::attention,
         "CausalConvWithState" => linear_attention::causal_conv,
         "LinearAttention" => linear_attention::attention,
-        "TensorScatter" => linear_attention::tensor_scatter,
-        "NegativeLogLikelihoodLoss" => losses::negative_log_likelihood,
-        "SoftmaxCrossEntropyLoss" => losses::softmax_cross_entropy,
+        "TensorScatter" => tensor_scatter::tensor_scatter,
         "RotaryEmbedding" => attention::rotary,
         "Einsum" => einsum::einsum,
         _ => return None,

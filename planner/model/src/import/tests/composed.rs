@@ -39,34 +39,6 @@ impl Model {
 }
 
 #[test]
-fn losses_are_of_the_class_that_is_named() {
-    let model = |operator: &str, inputs: &str, attributes| {
-        let model = Model::new(13).input("x", &[2, 3]).integers("t", &[2]);
-        let model = model.floats("w", &[3], &[1.0, 2.0, 4.0]);
-        model.node(operator, inputs, "y", attributes).output("y")
-    };
-    let x = [0.5, 1.0, 2.0, 3.0, 4.0, 5.0];
-    let of = |inputs: &str, attributes: Vec<AttributeProto>, targets: [f64; 2]| {
-        let model = model("NegativeLogLikelihoodLoss", inputs, attributes);
-        model.outputs(&[&x, &targets]).swap_remove(0)
-    };
-    let none = || vec![string("reduction", "none")];
-    close(&of("x t", none(), [2.0, 0.0]), &[-2.0, -3.0]);
-    close(&of("x t w", none(), [2.0, 1.0]), &[-8.0, -8.0]);
-    close(&of("x t", vec![string("reduction", "sum")], [2.0, 0.0]), &[-5.0]);
-    close(&of("x t w", vec![], [2.0, 1.0]), &[-16.0 / 6.0]);
-    close(&of("x t", vec![int("ignore_index", 0)], [2.0, 0.0]), &[-2.0]);
-    close(&of("x t w", vec![int("ignore_index", -7)], [1.0, -7.0]), &[-1.0]);
-    let cross = model("SoftmaxCrossEntropyLoss", "x t", none());
-    let sums = [x[0].exp() + x[1].exp() + x[2].exp(), x[3].exp() + x[4].exp() + x[5].exp()];
-    let wanted = [sums[0].ln() - x[1], sums[1].ln() - x[5]];
-    close(&cross.outputs(&[&x, &[1.0, 2.0]])[0], &wanted);
-    let misfit = Model::new(13).input("x", &[2, 3]).integers("t", &[3]);
-    let misfit = misfit.node("NegativeLogLikelihoodLoss", "x t", "y", vec![]).output("y").error();
-    assert!(misfit.contains("targets of shape [3] do not fit"), "{misfit}");
-}
-
-#[test]
 fn remainders_have_the_divisors_sign() {
     let model = Model::new(13).input("a", &[6]).input("b", &[6]);
     let model = model.node("Mod", "a b", "y", vec![]).output("y");

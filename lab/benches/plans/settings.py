@@ -15,9 +15,9 @@ STRATEGIES = {
 # FlexNN without its parts.
 ABLATION = {
     "full": ["--strategy", "flexnn"],
-    "no static plan": ["--strategy", "flexnn", "--dynamic"],
-    "no preloading": ["--strategy", "flexnn", "--no-preload"],
-    "neither": ["--strategy", "flexnn", "--dynamic", "--no-preload"],
+    "no static plan": ["--strategy", "flexnn-dynamic"],
+    "no preloading": ["--strategy", "flexnn-no-preload"],
+    "neither": ["--strategy", "flexnn-dynamic-no-preload"],
 }
 
 # Budgets between the smallest feasible one (0) and one that holds everything (1), spaced geometrically; and the
@@ -34,7 +34,7 @@ PROFILES = 3
 EVERY = 6
 PROFILED = ("mobilenet_v2", 4 << 20)
 
-# What others have disturbed: inferences beside which the gauge was slower than so much of the highest rate that any profile has told so far,
+# What others have disturbed: inferences beside which the speed probe was slower than so much of the highest rate that any profile has told so far,
 # and profiles in which it was, or 1x1 convolutions were slower than so much of theirs.
 QUIET = 0.95
 

@@ -10,7 +10,7 @@ from settings import ENOUGH, FEWEST, QUIET, TRIES
 
 
 class Inference(NamedTuple):
-    """How long it took, and the gauge's rate beside it: the lower one of those just before and just behind."""
+    """How long it took, and the speed probe's rate beside it: the lower one of those just before and just behind."""
 
     ms: float
     gflops: float
@@ -68,7 +68,7 @@ class Turn:
     # The median of all.
     median_ms: float
     undisturbed: int
-    # What the gauge was held against, in billions of operations a second; and of each try how long its inferences waited for loads.
+    # What the speed probe was held against, in billions of operations a second; and of each try how long its inferences waited for loads.
     rate: float
     stalls: list
     inferences: list

@@ -1,7 +1,7 @@
 """Plans every network by every strategy for some budgets, and runs the packs in turns.
 
 Where a machine's processors and disk are not its own, neighbours change how fast they are for seconds or minutes, and no plan can know of that.
-So all plans of a network take turns, round after round, which spreads those of one plan over minutes. And a small convolution, the *gauge*, is timed
+So all plans of a network take turns, round after round, which spreads those of one plan over minutes. And a small convolution, the *speed probe*, is timed
 between all inferences, as it is in each profile: inferences beside which it was slower than the machine is otherwise do not count, nor do
 profiles, and both are made again for a while (`turns.py`, `profiles.py`). What counts of a turn is the lower quartile of the others, as it is
 of a layer's times in a profile; of a plan's turns it is the median.
@@ -167,12 +167,12 @@ class Bench:
         plan.predicted, plan.bounds = of_rounds("predicted_ms"), of_rounds("lower_bound_ms")
 
     def turn(self, plan):
-        """Some inferences, by the clock and by the gauge."""
+        """Some inferences, by the clock and by the speed probe."""
         warmup = WARMUP if plan.planned_ms < SLOW_MS else 1
         command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--speed", "--json", "--warmup", warmup]
         runs = round(self.seconds * 1e3 / max(plan.planned_ms, 0.5))
         runs = min(max(runs, RUNS.start), RUNS.stop)
-        return take(lambda runs: json.loads(call([*command, "--runs", runs])), runs, self.fastest.gauge)
+        return take(lambda runs: json.loads(call([*command, "--runs", runs])), runs, self.fastest.probe)
 
 
 def write_through(pack, io):

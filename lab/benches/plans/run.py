@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benches"))
 
 from common import ROOT, eyelet, facts  # noqa: E402
 from measure import Bench  # noqa: E402
@@ -16,7 +16,7 @@ from settings import IO, NETWORKS  # noqa: E402
 
 def arguments():
     parser = argparse.ArgumentParser(
-        prog="benches/plans/run.sh",
+        prog="lab/benches/plans/run.sh",
         description="Measures eyelet's strategies on this machine, and writes lab/results/plans.md.",
     )
 
@@ -77,7 +77,7 @@ def main():
         (work / "results.json").write_text(json.dumps(raw, indent=1, default=str))
         args.output.parent.mkdir(parents=True, exist_ok=True)
         curves = draw(bench, args.output)
-        heading = facts("benches/plans/run.sh") | {"Threads": args.threads}
+        heading = facts("lab/benches/plans/run.sh") | {"Threads": args.threads}
         args.output.write_text(Report(bench, heading, curves).write())
 
     bench.run(write)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What takes the time of a chunk: its read past the page cache, its checksum, or its place in memory.
 
-    benches/tasks/chunk_times.py FILE.pack               # 1500 chunks of 256 KiB
-    benches/tasks/chunk_times.py FILE.pack --priority 20 # before other programs
+    lab/benches/tasks/chunk_times.py FILE.pack               # 1500 chunks of 256 KiB
+    lab/benches/tasks/chunk_times.py FILE.pack --priority 20 # before other programs
 
 Prints a table of times in milliseconds. The checksum is zlib's CRC-32, as Python has no CRC-32C: it takes longer.
 """
@@ -16,7 +16,7 @@ import time
 import zlib
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benches"))
 from common import table
 
 PAGE = 4096

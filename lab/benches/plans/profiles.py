@@ -32,7 +32,7 @@ class Profile:
 
     @property
     def rates(self):
-        """The gauge's rate, and that of 1x1 convolutions, in billions of operations a second."""
+        """The speed probe's rate, and that of 1x1 convolutions, in billions of operations a second."""
         compute = self.costs["compute"]
         return compute["speed_probe_gflops"], compute["conv_1x1_gflops"]
 
@@ -41,13 +41,13 @@ class Fastest:
     """The highest rates of all profiles so far: the machine's, where nothing disturbs it."""
 
     def __init__(self):
-        self.gauge = self.conv = 0
+        self.probe = self.conv = 0
 
     def saw(self, rates):
-        self.gauge, self.conv = max(self.gauge, rates[0]), max(self.conv, rates[1])
+        self.probe, self.conv = max(self.probe, rates[0]), max(self.conv, rates[1])
 
     def undisturbed(self, rates):
-        return rates[0] >= QUIET * self.gauge and rates[1] >= QUIET * self.conv
+        return rates[0] >= QUIET * self.probe and rates[1] >= QUIET * self.conv
 
     def judge(self, profiles):
         """Says of profiles, by what is known now, whether they were disturbed."""
@@ -56,7 +56,7 @@ class Fastest:
 
 
 def first_undisturbed(attempt, fastest):
-    """What `attempt` measures with a number from 1 on: the first that is not disturbed; of those that all are, the one in which the gauge was fastest."""
+    """What `attempt` measures with a number from 1 on: the first that is not disturbed; of those that all are, the one in which the speed probe was fastest."""
     found = []
     for number in range(1, PROFILE_TRIES + 1):
         profile = attempt(number)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs task sets on this host, and writes the tables under "On this host" of lab/results/tasks.md, each in its place.
 
-    benches/tasks/serve.py                 # all tables; on a quiet machine
-    benches/tasks/serve.py --quick         # small networks, few jobs
-    benches/tasks/serve.py --quick --busy  # without times, on a machine that others use
-    benches/tasks/serve.py --jobs 10000 --only swapped
+    lab/benches/tasks/serve.py                 # all tables; on a quiet machine
+    lab/benches/tasks/serve.py --quick         # small networks, few jobs
+    lab/benches/tasks/serve.py --quick --busy  # without times, on a machine that others use
+    lab/benches/tasks/serve.py --jobs 10000 --only swapped
 
 Packs and sets are kept in target/serve. onnxruntime is compared if Python has it.
 """
@@ -16,7 +16,7 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benches"))
 import common
 from common import MIB, ROOT, call, ms, table
 
@@ -608,7 +608,7 @@ def main():
 
 def measured(arguments):
     """When, where and how a table was made."""
-    facts = common.facts("benches/tasks/serve.py")
+    facts = common.facts("lab/benches/tasks/serve.py")
     text = f"{facts['Date']}, {facts['Machine']}, eyelet {facts['eyelet']}, {facts['Command']}."
     if arguments.busy:
         text += " Others used the machine during these runs: times are left out."

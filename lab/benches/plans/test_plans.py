@@ -1,10 +1,10 @@
-"""Tests of what counts: `python3 -m unittest discover -s benches/plans -p 'test_*.py'`."""
+"""Tests of what counts: `python3 -m unittest discover -s lab/benches/plans -p 'test_*.py'`."""
 
 import sys
 import unittest
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[3] / "benches")]
 
 import profiles  # noqa: E402
 import report  # noqa: E402
@@ -32,7 +32,7 @@ def plan(taken, again=(), bounds=(), predicted=(), name="joint"):
 
 
 class Turns(unittest.TestCase):
-    def test_the_gauge_must_be_fast_before_and_behind(self):
+    def test_the_probe_must_be_fast_before_and_behind(self):
         found = turns.inferences(told((3, 95, 95), (1, 94, 99), (2, 99, 94), (4, 101, 96)))
         taken = Turn.of(found, [], RATE, 2)
         self.assertEqual((taken.undisturbed, taken.disturbed, taken.ms), (2, False, 3))
@@ -110,8 +110,8 @@ class Quotients(unittest.TestCase):
 
 
 class FakeProfile:
-    def __init__(self, gauge, conv, predicted_ms=0, disturbed=False):
-        self.rates, self.predicted_ms, self.disturbed = (gauge, conv), predicted_ms, disturbed
+    def __init__(self, probe, conv, predicted_ms=0, disturbed=False):
+        self.rates, self.predicted_ms, self.disturbed = (probe, conv), predicted_ms, disturbed
 
 
 class Profiles(unittest.TestCase):
@@ -130,7 +130,7 @@ class Profiles(unittest.TestCase):
         self.assertEqual(self.measured((60, 99), (95, 95)), ((95, 95), [1, 2]))
         self.assertEqual(self.measured((99, 90), (95, 95)), ((95, 95), [1, 2]))
 
-    def test_of_disturbed_ones_that_with_the_fastest_gauge_is_kept(self):
+    def test_of_disturbed_ones_that_with_the_fastest_probe_is_kept(self):
         kept, made = self.measured(*[(60, 99), (99, 90), (80, 80)][:PROFILE_TRIES])
         self.assertEqual((kept, len(made)), ((99, 90), PROFILE_TRIES))
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benches"))
 
 from common import MIB, ms, table  # noqa: E402
 from settings import (  # noqa: E402
@@ -114,16 +114,16 @@ class Report:
         marked = len(self.shown) - sum(self.shown)
         return f"""# Results: plans
 
-Written by `benches/plans/run.sh`; run it again rather than change it by hand.
+Written by `lab/benches/plans/run.sh`; run it again rather than change it by hand.
 
 {facts}
 
 Times are in milliseconds, of one inference in the steady state. All plans of a network take {self.bench.rounds} turns, round after round, each in a process
 of its own. Others have the machine's processors and its disk, too, which changes how fast they are for seconds or minutes. Costs
 (`eyelet profile`) are those of a machine that is left alone: the lower quartile of each layer's times. So only those inferences count
-that others left alone, too. Between all of them a small convolution is timed, the *gauge* (`eyelet run --speed`), as it is in every
-profile. An inference is *undisturbed* if the gauge ran at {QUIET:.0%} at least of the machine's rate both just before and just behind it;
-that rate is the highest that any profile had told by then, {self.bench.fastest.gauge:.1f} GFLOP/s in the end. Of the disk the gauge knows nothing, nor of
+that others left alone, too. Between all of them a small convolution is timed, the *speed probe* (`eyelet run --speed`), as it is in every
+profile. An inference is *undisturbed* if the speed probe ran at {QUIET:.0%} at least of the machine's rate both just before and just behind it;
+that rate is the highest that any profile had told by then, {self.bench.fastest.probe:.1f} GFLOP/s in the end. Of the disk the speed probe knows nothing, nor of
 memory, nor of the core that loads, nor of what comes and goes within one inference.
 
 A turn has up to {TRIES} tries, until the undisturbed inferences of all are one in {ENOUGH} of one try's, and {FEWEST} at least. Their lower quartile is
@@ -136,7 +136,7 @@ compared. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
 Every budget has a pack for each strategy, planned with costs measured before all else. Before a network's first round{self.between()} and behind
 its last one the machine is measured again; bounds and predictions are those of the same packs by these costs (`eyelet inspect
---profile`), in each round the mean of those before and behind. A profile in which the gauge or 1x1 convolutions ran at less than {QUIET:.0%} of
+--profile`), in each round the mean of those before and behind. A profile in which the speed probe or 1x1 convolutions ran at less than {QUIET:.0%} of
 the highest rate so far is measured again, up to {PROFILE_TRIES} times in all; if it stays disturbed, it does not count where the other one of a
 round does. All strategies share kernels and runtime."""
 
@@ -265,7 +265,7 @@ more than {NEAR:.0%} for {wide:.0%} of the {len(spreads)} plans that have two su
             predicted = "–" if one.predicted_ms is None else ms(one.predicted_ms)
             rows.append([*row, f"{predicted}{' (taken)' if one.chosen else ''}"])
         network, budget = PROFILED
-        head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "gauge (GFLOP/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
+        head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "speed probe (GFLOP/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["contention LLC (ns/B)", "DRAM (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
         return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one of the undisturbed
 ones was planned with (of all, where there were none), and beside the rounds of each network. `*`: disturbed.
