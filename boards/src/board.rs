@@ -112,7 +112,7 @@ impl Board {
     /// where all compute and none is named.
     pub fn loader_core(&self) -> Option<u32> {
         let cores = self.cores.as_ref()?;
-        cores.loader_beside(&self.compute_cores())
+        cores.loader_for(&self.compute_cores())
     }
 
     /// Reads what the schema has found good.

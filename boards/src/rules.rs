@@ -14,7 +14,7 @@ pub(crate) fn check(board: &Board, place: Place<'_>, table: &DeTable<'_>) -> Res
     cores(board, place, table)?;
     let tables: Vec<_> = tables(table, "memory").collect();
     for (index, memory) in board.memories.iter().enumerate() {
-        let wrong = beside(memory, &board.memories[..index])
+        let wrong = clash(memory, &board.memories[..index])
             .or_else(|| regions(memory, &board.memories[..index]));
         if let Some((key, reason)) = wrong {
             return Err(fault(place, &tables, index, key, reason));
@@ -79,7 +79,7 @@ pub(crate) fn check_profile(place: Place<'_>, table: &DeTable<'_>) -> Result<(),
 }
 
 /// What is wrong with a memory next to those before it: the key, and the reason.
-fn beside(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
+fn clash(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     let Memory { name, base, .. } = memory;
     if before.iter().any(|other| other.name == *name) {
         return Some(("name", format!("there are two memories `{name}`")));

@@ -62,7 +62,7 @@ impl fmt::Display for Report {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
-        for read in storage.llc.iter().flat_map(|near| &near.reads) {
+        for read in storage.llc.iter().flat_map(|llc| &llc.reads) {
             let what = format!("shared cache, {}", size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }

@@ -31,7 +31,7 @@ const UNIT: usize = 16;
 
 /// Bytes that a second-level cache holds, of weights that were just made and of the inputs that
 /// they are multiplied with.
-const NEAR_BYTES: u64 = 1 << 20;
+const L2_BYTES: u64 = 1 << 20;
 
 /// Cost of the products of a panel and a channel block, of all frequencies, apart from their
 /// length: the floats of a frequency that transforms read or write in the time.
@@ -39,7 +39,7 @@ const BEGUN: u64 = 140;
 
 /// Floats that come from beyond the second-level cache in the time in which transforms read or
 /// write one.
-const FAR: u64 = 4;
+const UNCACHED: u64 = 4;
 
 /// What a step is cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl ChannelBlocks {
     pub fn work(&self, count: usize) -> u64 {
         self.transformed(self.groups(count))
             .saturating_add(self.each(count))
-            .saturating_add(self.far(count))
+            .saturating_add(self.uncached(count))
     }
 
     /// The work of bands and channel blocks.
@@ -187,13 +187,13 @@ impl ChannelBlocks {
 
     /// The work that is due to a channel block's inputs and weights being too large for the
     /// second-level cache: each panel reads all inputs, and its weights after they are written.
-    pub fn far(&self, count: usize) -> u64 {
+    pub fn uncached(&self, count: usize) -> u64 {
         let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
-        if self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
+        if self.input_bytes().saturating_add(weights) <= L2_BYTES {
             return 0;
         }
         let inputs = (count as u64).saturating_mul(self.tile_floats(self.channels));
-        inputs.saturating_add(2 * self.remade(count)) / FAR
+        inputs.saturating_add(2 * self.remade(count)) / UNCACHED
     }
 
     /// The work with whole panels, made in `groups` groups, in blocks of tiles, for each of which
@@ -201,16 +201,16 @@ impl ChannelBlocks {
     pub fn work_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
         let whole = Self { block_channels: self.channels, ..*self };
         let made = count.div_ceil(groups.max(1)) as u64;
-        let far = match made.saturating_mul(whole.weight_bytes()) <= NEAR_BYTES {
+        let uncached = match made.saturating_mul(whole.weight_bytes()) <= L2_BYTES {
             true => 0,
-            false => (blocks as u64 + 1).saturating_mul(self.all_weights(count)) / FAR,
+            false => (blocks as u64 + 1).saturating_mul(self.all_weights(count)) / UNCACHED,
         };
         let begun = (blocks as u64).saturating_mul(count as u64 * BEGUN);
         self.transformed(groups)
             .saturating_add(self.all_weights(count))
             .saturating_add(self.carried(count))
             .saturating_add(begun)
-            .saturating_add(far)
+            .saturating_add(uncached)
     }
 
     /// Weights that are made, for each band anew.

@@ -180,22 +180,22 @@ pub(super) fn least_ns(
     };
     let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
     let read = bound.least_read(weights.iter().sum(), budget);
-    let near = budget <= profile.llc_bytes();
+    let in_llc = budget <= profile.llc_bytes();
     let room = most.iter().copied().max().unwrap_or(PAGE);
     let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
-    let contention = Contention::new((profile, *threads), near, room, compute.iter().sum(), read);
+    let contention = Contention::new((profile, *threads), in_llc, room, compute.iter().sum(), read);
     let mut least = contention.all_ns();
-    for channel in channels(profile, near, *threads) {
+    for channel in channels(profile, in_llc, *threads) {
         let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
         let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
         if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
-            reading.groups = Groups::new(&profile.service(near, *threads), room, free, *dearest);
+            reading.groups = Groups::new(&profile.service(in_llc, *threads), room, free, *dearest);
         }
         let found = self::most(compute, weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.
         least = least.max(match profile.transfer {
-            None => contention.interval_ns(found.inside, found.beside),
-            Some(_) => found.inside + found.beside,
+            None => contention.interval_ns(found.inside, found.rest),
+            Some(_) => found.inside + found.rest,
         });
     }
     least as u64
@@ -219,7 +219,7 @@ fn tile(layer: &Layer, algorithm: u32) -> u32 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
     pub(super) inside: f64,
-    pub(super) beside: f64,
+    pub(super) rest: f64,
 }
 
 /// The greatest that an interval says, of all or of the empty ones. At the end of each layer the
@@ -245,9 +245,9 @@ pub(super) fn most(
     }
     let mut bound = Said::default();
     let mut say = |inside: f64, outside: &[f64], held: f64| {
-        let beside = reading.least_ns(outside, held);
-        if inside + beside > bound.inside + bound.beside {
-            bound = Said { inside, beside };
+        let rest = reading.least_ns(outside, held);
+        if inside + rest > bound.inside + bound.rest {
+            bound = Said { inside, rest };
         }
     };
     for (last, held) in held.iter().enumerate().take(layers) {

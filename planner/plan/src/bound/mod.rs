@@ -360,15 +360,15 @@ fn all_demands(
     algorithms: Algorithms<'_>,
 ) -> Vec<(u64, Demands)> {
     let costs = Costs::new(network, profile, threads);
-    let near = Some(profile.llc_bytes()).filter(|near| *near > 0 && budget > *near);
+    let llc = Some(profile.llc_bytes()).filter(|llc| *llc > 0 && budget > *llc);
     let of = |budget: u64| {
         let costs = costs.clone().within(budget);
         // What lies in fast memory has no place in the arena.
         let budget = budget.saturating_add(profile.fast_bytes());
         (budget, demands::demands(network, budget, profile, threads, &costs, algorithms))
     };
-    let near = near.map(of).filter(|(_, demands)| demands.fits);
-    [of(budget)].into_iter().chain(near).collect()
+    let llc = llc.map(of).filter(|(_, demands)| demands.fits);
+    [of(budget)].into_iter().chain(llc).collect()
 }
 
 /// The least of these bounds.
@@ -402,7 +402,7 @@ mod tests {
                 let held = |layer| [bound.held(layer, budget); 2];
                 let held: Vec<_> = (0..layers.len()).map(held).collect();
                 let all = demands::most(&compute, &weights, &held, &reading, intervals);
-                let all = all.inside + all.beside;
+                let all = all.inside + all.rest;
                 let found = bound.most_even(&compute, &weights, budget, rate, intervals);
                 let all = all.max(compute.iter().sum());
                 prop_assert!((found.ns - all).abs() <= 1e-9 * all, "{} and {all}", found.ns);

@@ -26,14 +26,14 @@ pub(super) type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
 /// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and
 /// copies where there are any.
-pub(super) fn channels(profile: &Profile, near: bool, threads: u32) -> Vec<Channel<Task<'_>>> {
+pub(super) fn channels(profile: &Profile, in_llc: bool, threads: u32) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
         together: false,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service(near, threads));
+    let service = Rc::new(profile.service(in_llc, threads));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let (service, together) = (service.clone(), part == 0 && service.together());
@@ -87,8 +87,8 @@ pub(super) fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -
 /// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one
 /// of them: those in the profile, and the one that lets nothing else be under way.
 pub(super) fn sizes(profile: &Profile, most: u64) -> impl Iterator<Item = u64> {
-    let near = profile.storage.llc.iter().flat_map(|near| &near.reads);
-    let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
+    let llc = profile.storage.llc.iter().flat_map(|llc| &llc.reads);
+    let sizes = profile.storage.reads.iter().chain(llc).map(|read| read.bytes);
     let sizes = sizes.chain(profile.storage.window);
     sizes.filter(move |size| *size < most).chain([PAGE, most])
 }

@@ -117,8 +117,8 @@ mod tests {
         /// scratch has them.
         ns: [f64; 5],
         wants_scratch: bool,
-        /// Lines up to which they stay near, and what each takes longer otherwise.
-        near: (u32, f64),
+        /// Lines that a cache holds, and the extra time of each line of a longer step.
+        cached: (u32, f64),
     }
 
     impl Made {
@@ -127,16 +127,16 @@ mod tests {
         }
 
         fn ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
-            let (near, far_ns) = self.near;
-            let far = if lines > near { far_ns * f64::from(lines) } else { 0.0 };
-            self.near_ns(lines, count, scratch) + far
+            let (cached, spill_ns) = self.cached;
+            let spill = if lines > cached { spill_ns * f64::from(lines) } else { 0.0 };
+            self.cached_ns(lines, count, scratch) + spill
         }
 
         fn floor(&self, lines: u32, count: u32) -> f64 {
-            self.near_ns(lines, count, f64::INFINITY)
+            self.cached_ns(lines, count, f64::INFINITY)
         }
 
-        fn near_ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
+        fn cached_ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
             let [step, line, panel, piece, block] = self.ns;
             let (lines, count) = (f64::from(lines), f64::from(count));
             let blocks = if self.wants_scratch { (lines / scratch).max(1.0) } else { 1.0 };
@@ -207,11 +207,11 @@ mod tests {
             (budget, line_bytes) in (1.0f64..20.0, 0.0f64..3.0),
             ns in prop::array::uniform5(0.0f64..10.0),
             wants_scratch in any::<bool>(),
-            near in (1u32..9, 0.0f64..10.0),
+            cached in (1u32..9, 0.0f64..10.0),
         ) {
-            let near = if wants_scratch { near } else { (lines, 0.0) };
+            let cached = if wants_scratch { cached } else { (lines, 0.0) };
             let made = Made {
-                lines, tile, panels, budget, line_bytes, ns, wants_scratch, near,
+                lines, tile, panels, budget, line_bytes, ns, wants_scratch, cached,
             };
             let (least, best) = (made.least_ns(), made.all_ns(0));
             prop_assert!(least.unwrap_or(f64::INFINITY) <= best * (1.0 + 1e-9), "{least:?} of {best}");
@@ -237,7 +237,7 @@ mod tests {
             line_bytes: 2.0,
             ns: [1.0, 0.0, 10.0, 1.0, 0.0],
             wants_scratch: false,
-            near: (4, 0.0),
+            cached: (4, 0.0),
         };
         let least = |budget: f64| made(budget).least_ns();
         // All at once; panel by panel, or three of the lines at a time; two; one line of one panel.

@@ -53,9 +53,9 @@ impl Lines {
             let first = ends.partition_point(|end| *end < a.start);
             let last = starts.partition_point(|start| *start <= a.end);
             let meets = |(_, b): &&(i64, Lifetime)| a.start <= b.end && b.start <= a.end;
-            let near = theirs.get(first..last).unwrap_or_default();
+            let between = theirs.get(first..last).unwrap_or_default();
             let (Some((low, _)), Some((high, _))) =
-                (near.iter().find(meets), near.iter().rev().find(meets))
+                (between.iter().find(meets), between.iter().rev().find(meets))
             else {
                 continue;
             };

@@ -98,7 +98,7 @@ impl Compute {
     }
 
     /// What so many threads together read there, and no less than of memory.
-    pub fn near_gbs(&self, threads: f64) -> f64 {
+    pub fn llc_gbs(&self, threads: f64) -> f64 {
         (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
     }
 

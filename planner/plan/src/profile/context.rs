@@ -19,7 +19,7 @@ const TURNS: usize = 3;
 impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
-        let near = self.fits_llc(plan.arena_bytes);
+        let in_llc = self.fits_llc(plan.arena_bytes);
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
@@ -32,7 +32,7 @@ impl Costs {
             let in_fast = step.scratch >= FAST;
             let this = Some((layer, method, count, rows, scratch_bytes, weights_in, in_fast));
             if like != this {
-                let ns = self.step_ns_from(step, near);
+                let ns = self.step_ns_from(step, in_llc);
                 (like, like_ns) = (this, (ns - self.saved_ns(plan, step, ns)) as i64);
             }
             like_ns
@@ -41,12 +41,12 @@ impl Costs {
         let all = alone.iter().sum::<i64>().max(1) as f64;
         let read = plan.bytes_per_inference() as f64;
         // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
-        let mut contention = read * self.contention_ns_per_byte(near) / all;
+        let mut contention = read * self.contention_ns_per_byte(in_llc) / all;
         // Of staged plans reads go ahead into the ring, whatever copies wait for.
         let meetings = plan.stages.is_empty().then(|| Meetings::new(self, plan, &alone));
         for _ in 0..TURNS {
             let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + contention));
-            contention = bytes * self.contention_ns_per_byte(near) / all;
+            contention = bytes * self.contention_ns_per_byte(in_llc) / all;
         }
         alone.iter().map(|ns| ns + (*ns as f64 * contention).ceil() as i64).collect()
     }
@@ -178,13 +178,13 @@ mod tests {
         let contention = Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: 1.0 };
         let costs = costs(contention);
         assert!(costs.fits_llc(1 << 20) && !costs.fits_llc((1 << 20) + 1));
-        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.0, 1.0]);
+        assert_eq!([true, false].map(|in_llc| costs.contention_ns_per_byte(in_llc)), [0.0, 1.0]);
         // Where nothing was measured, memory takes its time for both.
         let mut profile = profile(contention);
         (profile.storage.contention, profile.compute.shared_cache_gbs) = (None, 0.0);
         profile.compute.memory_gbs = 4.0;
         let costs = Costs::new(&network(), &profile, 1);
         assert!(!costs.fits_llc(1));
-        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.25; 2]);
+        assert_eq!([true, false].map(|in_llc| costs.contention_ns_per_byte(in_llc)), [0.25; 2]);
     }
 }

@@ -181,12 +181,12 @@ impl Profile {
         self.storage.load_ns(bytes)
     }
 
-    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one, next to so many
+    /// What loads take into an arena that the cache holds that all processors share (`in_llc`), or a larger one, next to so many
     /// threads that compute. With a staging ring they are read one after the other.
-    pub fn service(&self, near: bool, threads: u32) -> Service {
+    pub fn service(&self, in_llc: bool, threads: u32) -> Service {
         let several = self.transfer.is_none() && self.storage.io == Io::Direct;
         let depth = if several { self.storage.depth } else { 1 };
-        Service::new(&Storage { depth, ..self.storage_beside(near, threads) })
+        Service::new(&Storage { depth, ..self.storage_for(in_llc, threads) })
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
@@ -199,15 +199,15 @@ impl Profile {
     }
 
     /// What computing on so many threads loses for a byte that is read meanwhile, in plans that the cache holds that all share
-    /// (`near`), or in larger ones.
-    pub(crate) fn contention_ns_per_byte(&self, near: bool, threads: u32) -> f64 {
-        self.contention(threads).ns_per_byte(near)
+    /// (`in_llc`), or in larger ones.
+    pub(crate) fn contention_ns_per_byte(&self, in_llc: bool, threads: u32) -> f64 {
+        self.contention(threads).ns_per_byte(in_llc)
     }
 
     /// The less of the two.
     pub(crate) fn least_drag_ns_per_byte(&self, threads: u32) -> f64 {
         [true, false]
-            .map(|near| self.contention_ns_per_byte(near, threads))
+            .map(|in_llc| self.contention_ns_per_byte(in_llc, threads))
             .into_iter()
             .fold(f64::INFINITY, f64::min)
     }
@@ -290,8 +290,8 @@ mod tests {
         let larger = profile.service(false, 1).load_ns(65_536);
         assert_eq!(profile.service(true, 1).load_ns(65_536), larger, "nothing was measured");
         let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
-        let near = LlcReads { reads, checksum_gbs: 65.536 };
-        profile.storage.llc = Some(near);
+        let llc = LlcReads { reads, checksum_gbs: 65.536 };
+        profile.storage.llc = Some(llc);
         profile.storage.latency_ns = 7;
         assert_eq!(profile.service(true, 1).load_ns(65_536), 2000 + 1000 + 7);
         assert!(profile.service(false, 1).load_ns(65_536) > 10_000);

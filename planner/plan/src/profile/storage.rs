@@ -70,9 +70,9 @@ impl Contention {
         }
     }
 
-    /// In plans that the cache holds (`near`), or in larger ones.
-    pub(crate) fn ns_per_byte(&self, near: bool) -> f64 {
-        if near { self.llc_ns_per_byte } else { self.dram_ns_per_byte }
+    /// In plans that the cache holds (`in_llc`), or in larger ones.
+    pub(crate) fn ns_per_byte(&self, in_llc: bool) -> f64 {
+        if in_llc { self.llc_ns_per_byte } else { self.dram_ns_per_byte }
     }
 }
 

@@ -64,7 +64,7 @@ impl UnequalCores {
     pub fn placement(&self, threads: u32) -> Placement {
         let cores = self.described();
         let compute_cores = cores.computing(threads);
-        let own = cores.loader_beside(&compute_cores);
+        let own = cores.loader_for(&compute_cores);
         let loader_core = own.or(compute_cores.last().copied()).unwrap_or_default();
         let shared = compute_cores.contains(&loader_core);
         Placement { compute_cores, loader_core, shared }
@@ -86,10 +86,10 @@ impl Profile {
         self.cores.as_ref().map_or(threads.into(), |cores| cores.team(threads))
     }
 
-    /// The storage, as a loader next to so many threads uses it in an arena that the shared cache holds (`near`) or a
+    /// The storage, as a loader next to so many threads uses it in an arena that the shared cache holds (`in_llc`) or a
     /// larger one: with what that core takes to verify and to copy.
-    pub(super) fn storage_beside(&self, near: bool, threads: u32) -> Storage {
-        let storage = self.storage.of_arena(near);
+    pub(super) fn storage_for(&self, in_llc: bool, threads: u32) -> Storage {
+        let storage = self.storage.of_arena(in_llc);
         match &self.cores {
             Some(cores) => storage.handled(cores.speed(cores.placement(threads).loader_core)),
             None => storage,
@@ -99,8 +99,8 @@ impl Profile {
     /// What computing loses for each byte to a loader on one of its cores; nothing to one that has its own.
     pub(super) fn lost_to_loader(&self, threads: u32) -> Contention {
         let shared = self.cores.as_ref().filter(|cores| cores.placement(threads).shared);
-        let lost = |near: bool| match shared {
-            Some(_) => self.storage.of_arena(near).handling_ns_per_byte() / self.team(threads),
+        let lost = |in_llc: bool| match shared {
+            Some(_) => self.storage.of_arena(in_llc).handling_ns_per_byte() / self.team(threads),
             None => 0.0,
         };
         Contention { llc_ns_per_byte: lost(true), dram_ns_per_byte: lost(false) }
@@ -108,10 +108,10 @@ impl Profile {
 }
 
 impl Storage {
-    /// With the rates into an arena that the cache holds that all processors share (`near`), or a larger one.
-    fn of_arena(&self, near: bool) -> Self {
+    /// With the rates into an arena that the cache holds that all processors share (`in_llc`), or a larger one.
+    fn of_arena(&self, in_llc: bool) -> Self {
         let mut storage = self.clone();
-        if let Some(llc) = storage.llc.take().filter(|_| near) {
+        if let Some(llc) = storage.llc.take().filter(|_| in_llc) {
             (storage.reads, storage.checksum_gbs) = (llc.reads, llc.checksum_gbs);
         }
         storage

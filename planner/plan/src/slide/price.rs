@@ -216,7 +216,7 @@ impl<'a> Prices<'a> {
 
     /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that
     /// its rings take.
-    fn beside(&self, layers: &Range<usize>) -> (u64, u64) {
+    fn group_bytes(&self, layers: &Range<usize>) -> (u64, u64) {
         let (mut whole, mut rings) = (self.weights(layers), 0);
         whole += self.times.bytes(layers);
         // What is inner begins to live inside.
@@ -231,8 +231,8 @@ impl<'a> Prices<'a> {
 
     /// The same, without the weights of a group that reads them anew.
     fn kept(&self, layers: &Range<usize>, reloads_weights: bool) -> (u64, u64) {
-        let (beside, rings) = self.beside(layers);
-        (beside - if reloads_weights { self.weights(layers) } else { 0 }, rings)
+        let (group_bytes, rings) = self.group_bytes(layers);
+        (group_bytes - if reloads_weights { self.weights(layers) } else { 0 }, rings)
     }
 
     /// Bytes of weights of a group, in whole pages.

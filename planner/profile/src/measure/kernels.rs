@@ -138,12 +138,13 @@ impl Measured {
         let mut all = self.class(Class::Winograd);
         all.extend(self.of(&groups.spilling));
         fit_winograd(compute, &all, &self.of(&groups.cramped));
-        let shared_bytes = cache_bytes(3).map(|told| shared_bytes(compute.cache_bytes, told));
+        let shared_bytes =
+            cache_bytes(3).map(|declared| shared_bytes(compute.cache_bytes, declared));
         compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
         // Where the cache has room for them beside what else there is.
-        let near = self.of(&groups.near);
-        let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
-        compute.shared_cache_gbs = near.map_or(0.0, |s| s.weights() / s.ns[0]);
+        let in_llc = self.of(&groups.in_llc);
+        let in_llc = in_llc.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
+        compute.shared_cache_gbs = in_llc.map_or(0.0, |s| s.weights() / s.ns[0]);
         compute.exposed = exposed(&self.pair(&groups.balanced), compute);
         compute.winograd_exposed = winograd_exposed(&self.pair(&groups.winograd), compute);
         compute.transform_weights_gbs =
@@ -194,7 +195,7 @@ struct Groups {
     classes: [Range<usize>; CLASSES.len()],
     /// A layer with next to nothing to do.
     small: Range<usize>,
-    near: Range<usize>,
+    in_llc: Range<usize>,
     /// Warm, then cold.
     balanced: [Range<usize>; 2],
     /// Warm, then cold.
@@ -218,7 +219,7 @@ impl Groups {
         Self {
             classes,
             small: asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm),
-            near: asked.add(layers::near(isa), State::Warm),
+            in_llc: asked.add(layers::in_llc(isa), State::Warm),
             balanced: [State::Warm, State::Cold]
                 .map(|state| asked.add(layers::balanced(isa), state)),
             depthwise: [State::Warm, State::Cold]
@@ -338,7 +339,7 @@ fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Optio
     let llc_bytes = compute.llc_bytes() as f64;
     let places = [
         (cold, compute.bandwidth_gbs(1.0), f64::INFINITY),
-        (warm, compute.near_gbs(1.0), llc_bytes),
+        (warm, compute.llc_gbs(1.0), llc_bytes),
     ];
     for (samples, gbs, most) in places {
         for sample in samples {
@@ -355,11 +356,11 @@ fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Optio
     (shorter > 0.0).then(|| (beyond / shorter).clamp(0.0, 1.0))
 }
 
-/// A cache of the first processor, by its level, as the system tells it.
+/// A cache of the first processor, by its level, as the system declares it.
 fn cache_bytes(level: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
-    let told = std::fs::read_to_string(path).ok()?;
-    Some(told.trim().strip_suffix('K')?.parse::<u64>().ok()? << 10)
+    let declared = std::fs::read_to_string(path).ok()?;
+    Some(declared.trim().strip_suffix('K')?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

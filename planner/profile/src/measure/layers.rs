@@ -104,7 +104,7 @@ pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u
 
 /// Matrices of weights, the largest first. The first that takes no more than half of what a processor has of a shared cache is
 /// there beside what else there is.
-pub(super) fn near(isa: Isa) -> Vec<Network> {
+pub(super) fn in_llc(isa: Isa) -> Vec<Network> {
     let of = |channels, outputs| conv(isa, OpKind::Conv, 1, 1, channels, outputs);
     vec![of(2048, 960), of(1024, 960), of(1024, 448)]
 }
@@ -295,7 +295,7 @@ mod tests {
             u64::from(layer.panels) * u64::from(layer.panel_bytes)
         };
         for isa in Isa::ALL {
-            let all: Vec<u64> = near(isa).into_iter().map(bytes).collect();
+            let all: Vec<u64> = in_llc(isa).into_iter().map(bytes).collect();
             for (bytes, shared) in all.iter().zip([16 << 20, 8 << 20, 4 << 20]) {
                 assert!((shared / 3..=shared / 2).contains(bytes), "{isa:?}: {bytes} of {shared}");
             }

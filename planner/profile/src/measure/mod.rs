@@ -140,9 +140,9 @@ pub fn measure(
     let _ = confine_current(&before);
     drop(pool);
     let latency_ns = compute.step_overhead_ns;
-    let beside = (threads, cores.as_ref());
+    let computing = (threads, cores.as_ref());
     let (storage, reads) =
-        storage::measure(folder, io, latency_ns, kernels, beside, patience, &done)?;
+        storage::measure(folder, io, latency_ns, kernels, computing, patience, &done)?;
     let delays = Delays::fit(&storage.reads, &convolutions, compute.step_overhead_ns as f64);
     let [one_thread, all_threads] = turns;
     let isa = kernels.isa();

@@ -29,7 +29,7 @@ const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 2
 const ARENA_BYTES: u64 = 64 << 20;
 
 /// and of so much, which the cache holds that processors share.
-const NEAR_BYTES: u64 = 8 << 20;
+const LLC_BYTES: u64 = 8 << 20;
 
 /// A turn of reads one after the other has this many bytes, at least one read and at most so many.
 const TURN_BYTES: u64 = 8 << 20;
@@ -80,10 +80,10 @@ pub fn measure(
     let memory = memory.as_mut_slice();
     // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not beside steps: with resnet152 in 16 and
     // in 46 MiB it read as fast.
-    let sizes = [ARENA_BYTES, NEAR_BYTES];
+    let sizes = [ARENA_BYTES, LLC_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
     // As a pack's loader reads, and its steps are computed.
-    let [alone, beside] = match unequal {
+    let [alone, computing] = match unequal {
         Some(unequal) => on_big_cores(unequal),
         None => {
             let found = match io {
@@ -97,13 +97,14 @@ pub fn measure(
     let of =
         alone.read(|| rates(&mut source, memory, sizes, (depth, spin_ns), patience, &of_reads));
     let mut of = of.map_err(storage)?;
-    let near = of.split_off(1).pop();
-    let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
+    let llc = of.split_off(1).pop();
+    let llc = llc.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together, steady } = of.remove(0);
     drop(source);
     let of_both = done.of(done::CONTENTION);
     let pairs = patience.pairs;
-    let contention = contention::measure(kernels, &name, io, file_bytes, pairs, &beside, &of_both);
+    let contention =
+        contention::measure(kernels, &name, io, file_bytes, pairs, &computing, &of_both);
     let contention = Some(contention.map_err(storage)?);
     let storage = Storage {
         io,
@@ -113,7 +114,7 @@ pub fn measure(
         latency_ns: latency_ns + checksum_ns as u64,
         reads,
         checksum_gbs,
-        llc: near,
+        llc,
         contention,
         queued_reads,
     };

@@ -73,18 +73,20 @@ impl Outside {
 
 impl LayerCost {
     fn sliding(mut self, outside: Outside) -> Self {
-        self.row_memory_ns *= outside.read;
-        self.piece_memory_ns *= outside.written;
-        self.row_spill_ns *= outside.read;
-        self.piece_spill_ns *= outside.written;
-        self.cached_rows = 0.0;
+        self.activations.row_ns *= outside.read;
+        self.activations.piece_ns *= outside.written;
+        self.activations.cached_rows = 0.0;
+        if let Some(winograd) = &mut self.winograd {
+            winograd.row_spill_ns *= outside.read;
+            winograd.piece_spill_ns *= outside.written;
+        }
         self
     }
 
     /// What steps of any numbers of rows take at least: so few stay in the cache, wherever the layer's activations are.
     pub(super) fn in_few_rows(mut self, outside: Outside) -> Self {
         self = self.sliding(outside);
-        (self.row_memory_ns, self.piece_memory_ns) = (0.0, 0.0);
+        (self.activations.row_ns, self.activations.piece_ns) = (0.0, 0.0);
         self
     }
 }
@@ -115,12 +117,12 @@ impl Costs {
     /// Predicted time of a step of a layer that slides.
     pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
         let cost = self.cost(step).sliding(outside);
-        cost.ns(step, self.overhead_ns, self.near)
+        cost.ns(step, self.overhead_ns, self.in_llc)
     }
 
     /// Whether a layer's activations, if it is computed as a whole, go through memory.
     pub fn spills(&self, step: &Step) -> bool {
-        f64::from(step.rows) > self.cost(step).cached_rows
+        f64::from(step.rows) > self.cost(step).activations.cached_rows
     }
 
     /// Bytes of a thread's cache.
@@ -131,7 +133,7 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, network, profile, whole};
+    use super::super::testing::{conv, network, profile, whole};
     use super::*;
     use eyelet::pack::Method;
     use eyelet::pack::OpKind;
@@ -171,10 +173,10 @@ mod tests {
                 }
                 // What the rings of a cache hold is all that one step less may take, and its scratch.
                 let one = costs.sliding_ns(&all, Outside::NONE) as f64;
-                let near = least_ns(Outside::NONE);
-                assert!(one >= near - 1.0 && (algorithm > 0 || one <= near + 1.0));
-                assert!(algorithm == 0 || least_ns(Outside::ALL) > near);
-                least.push(near);
+                let in_rings = least_ns(Outside::NONE);
+                assert!(one >= in_rings - 1.0 && (algorithm > 0 || one <= in_rings + 1.0));
+                assert!(algorithm == 0 || least_ns(Outside::ALL) > in_rings);
+                least.push(in_rings);
             }
         }
         // Weights come from where a plan of that size finds them.

@@ -124,7 +124,7 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, grouped, network, profile, step_ns, whole};
+    use super::super::testing::{conv, grouped, network, profile, step_ns, whole};
     use super::*;
     use eyelet::pack::{SuppressParams, TopKParams, params_words};
 

@@ -74,7 +74,7 @@ impl FastCosts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, network, profile, whole};
+    use super::super::testing::{conv, network, profile, whole};
     use crate::profile::{Costs, Fast, Profile};
     use eyelet::pack::{FAST, OpKind, Place, Step};
     use eyelet_model::network::Network;
@@ -96,9 +96,9 @@ mod tests {
             costs.steps_ns(&Plan { steps: vec![Step { scratch: 0, ..step }], ..plan.clone() })[0];
         assert_eq!(alone - costs.steps_ns(&plan)[0], 2 * 4096 / 16);
         let input = network.tensors[network.layers[0].inputs[0] as usize].buffer as usize;
-        let mut nearer = plan.clone();
-        nearer.places[input] = Place::whole(FAST + 4096);
-        let saved = plan_ns(&costs, &plan) - plan_ns(&costs, &nearer);
+        let mut moved = plan.clone();
+        moved.places[input] = Place::whole(FAST + 4096);
+        let saved = plan_ns(&costs, &plan) - plan_ns(&costs, &moved);
         assert_eq!(saved, 196 * 256 * 4 / 16);
     }
 

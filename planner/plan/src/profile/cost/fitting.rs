@@ -22,12 +22,12 @@ pub fn extra(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) ->
         false => transforms.blocks,
     };
     let [panels, bytes] = [layer.panels, layer.panel_bytes].map(f64::from);
-    let near = panels * bytes <= cache_bytes as f64;
+    let cached = panels * bytes <= cache_bytes as f64;
     [
         transforms.input_bytes + transforms.output_bytes,
         work.activations.saturating_sub(SPILL_CACHES * cache_bytes) as f64,
         blocks * panels * transforms.products,
-        if near { blocks * panels * bytes } else { 0.0 },
+        if cached { blocks * panels * bytes } else { 0.0 },
     ]
 }
 

@@ -90,7 +90,7 @@ fn count(network: &Network, layer: &Layer, multiprocessors: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::board::Board;
-    use crate::profile::cost::example::{conv, network, step_ns, whole};
+    use crate::profile::cost::testing::{conv, network, step_ns, whole};
     use crate::profile::{Costs, Profile};
     use eyelet::kernels::Isa;
     use eyelet::pack::{ConvParams, Encoding, OpKind, Step, params, params_words};

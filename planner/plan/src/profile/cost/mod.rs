@@ -8,12 +8,13 @@
 mod bands;
 mod blocks;
 mod class;
-#[cfg(test)]
-pub(super) mod example;
 mod fast;
 pub(super) mod fitting;
 mod launch;
 mod layer;
+mod levels;
+#[cfg(test)]
+pub(super) mod testing;
 mod winograd;
 mod work;
 
@@ -44,7 +45,7 @@ pub struct Costs {
     cache_bytes: u64,
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
-    near: bool,
+    in_llc: bool,
     /// What steps save whose buffers and scratch lie in fast memory.
     fast: Option<FastCosts>,
 }
@@ -69,19 +70,19 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            services: [false, true].map(|near| profile.service(near, threads)),
+            services: [false, true].map(|in_llc| profile.service(in_llc, threads)),
             transfer: profile.transfer,
             contention: profile.contention(threads),
             cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.llc_bytes(),
-            near: false,
+            in_llc: false,
             fast: profile.fast.map(|fast| FastCosts::new(network, fast)),
         }
     }
 
     /// The same for plans in so many bytes of arena: with weights in the cache that all share, if it holds them.
     pub fn within(mut self, budget: u64) -> Self {
-        self.near = self.fits_llc(budget);
+        self.in_llc = self.fits_llc(budget);
         self
     }
 
@@ -103,12 +104,12 @@ impl Costs {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, step: &Step) -> u64 {
-        self.step_ns_from(step, self.near)
+        self.step_ns_from(step, self.in_llc)
     }
 
     /// The same with weights in the cache that all share, or not.
-    pub fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
-        self.cost(step).ns(step, self.overhead_ns, near)
+    pub fn step_ns_from(&self, step: &Step, in_llc: bool) -> u64 {
+        self.cost(step).ns(step, self.overhead_ns, in_llc)
     }
 
     /// No less than this take the steps that make of the same panels the same rows, into however many steps these
@@ -116,7 +117,7 @@ impl Costs {
     /// all activations were in a thread's cache, but for the shares that are `outside` where transforms look for them. Weights are where
     /// those of a whole step are, and transforms read tiles as far apart.
     pub fn least_ns(&self, step: &Step, scratch: f64, outside: Option<Outside>) -> f64 {
-        self.least_ns_from(step, scratch, outside, self.near)
+        self.least_ns_from(step, scratch, outside, self.in_llc)
     }
 
     /// The same with weights in the cache that all share, or not.
@@ -125,11 +126,11 @@ impl Costs {
         step: &Step,
         scratch: f64,
         outside: Option<Outside>,
-        near: bool,
+        in_llc: bool,
     ) -> f64 {
         let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
         let cost = cost.as_ref().unwrap_or(self.cost(step));
-        let ns = cost.least_ns(step, scratch, self.overhead_ns, near);
+        let ns = cost.least_ns(step, scratch, self.overhead_ns, in_llc);
         // All that it touches may be in fast memory.
         ns * self.fast.as_ref().map_or(1.0, FastCosts::least_share)
     }
@@ -163,17 +164,17 @@ impl Costs {
 
     /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
-        self.service(self.near).load_ns(bytes)
+        self.service(self.in_llc).load_ns(bytes)
     }
 
     /// What a load of so many bytes adds to many that come without a pause.
     pub fn each_load_ns(&self, bytes: u64) -> u64 {
-        self.service(self.near).each_ns(bytes)
+        self.service(self.in_llc).each_ns(bytes)
     }
 
     /// What loads take into an arena that the cache holds that all share, or a larger one.
-    pub fn service(&self, near: bool) -> &Service {
-        &self.services[usize::from(near)]
+    pub fn service(&self, in_llc: bool) -> &Service {
+        &self.services[usize::from(in_llc)]
     }
 
     /// What loads of a plan take.
@@ -187,14 +188,14 @@ impl Costs {
     }
 
     /// What computing is slowed down by, for each byte that is read meanwhile.
-    pub(super) fn contention_ns_per_byte(&self, near: bool) -> f64 {
-        self.contention.ns_per_byte(near)
+    pub(super) fn contention_ns_per_byte(&self, in_llc: bool) -> f64 {
+        self.contention.ns_per_byte(in_llc)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::example::{conv, network, profile, step_ns, whole};
+    use super::testing::{conv, network, profile, step_ns, whole};
     use super::*;
     use eyelet::pack::OpKind;
 

@@ -89,7 +89,7 @@ impl PlanBuilder<'_> {
         let panel = u64::from(self.request.network.layers[layer].panel_bytes);
         let shapes = &self.precomputed.shapes[layer][number(algorithm)];
         let step = |count: u32| step(self.request.network, layer, count, algorithm);
-        if let Some(weights) = self.beside[layer] {
+        if let Some(weights) = self.group_weights[layer] {
             let all = step(self.request.network.layers[layer].panels);
             return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
         }
@@ -249,7 +249,7 @@ impl PlanBuilder<'_> {
         for (index, &stored) in on_load.iter().enumerate() {
             let free = self.activations.free(index, bytes);
             let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
-            if let Some(weights) = self.beside[index] {
+            if let Some(weights) = self.group_weights[index] {
                 design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
                 continue;
             }

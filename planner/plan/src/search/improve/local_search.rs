@@ -260,8 +260,8 @@ impl Search<'_> {
 
     /// Changes the algorithm of some neighbouring layers, or their slices if they have it already.
     fn compute(&mut self, at: usize, design: &mut Design) {
-        let near = self.layer();
-        let first = self.optional.partition_point(|layer| *layer < near);
+        let drawn = self.layer();
+        let first = self.optional.partition_point(|layer| *layer < drawn);
         let first = first.min(self.optional.len() - 1);
         let count = 1 << self.rng.random_range(0..4);
         // The algorithm is drawn for the first layer; the others take it if they have it.

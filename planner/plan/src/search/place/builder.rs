@@ -25,7 +25,7 @@ pub struct PlanBuilder<'a> {
     pub activations: ActivationLayout,
     /// For each layer whose weights stay as long as its group: the bytes of all weights of the
     /// group.
-    pub(in crate::search) beside: Vec<Option<u64>>,
+    pub(in crate::search) group_weights: Vec<Option<u64>>,
     /// Whether steps may have parts of a panel, which published strategies do not.
     pub(in crate::search) extended: bool,
 }
@@ -67,8 +67,8 @@ impl<'a> PlanBuilder<'a> {
             let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
             group.map(|_| members.map(bytes).sum())
         };
-        let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, precomputed, costs, activations, beside, extended: true }
+        let group_weights = groups.iter().map(of_group).collect();
+        Self { request: *request, precomputed, costs, activations, group_weights, extended: true }
     }
 
     /// Whether these groups slide, with the same algorithms.
@@ -103,7 +103,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// Whether a layer slides, and is not cut.
     pub fn slides(&self, layer: usize) -> bool {
-        self.beside[layer].is_some()
+        self.group_weights[layer].is_some()
     }
 
     /// The smallest budget in which everything fits at its lowest place.

@@ -63,8 +63,8 @@ impl<'a, 'b> Contest<'a, 'b> {
 pub fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     let resident = slices.reads.iter().filter(|read| read.resident);
     let arena_bytes = builder.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
-    let near = builder.costs.fits_llc(arena_bytes);
-    let service = builder.costs.service(near);
+    let in_llc = builder.costs.fits_llc(arena_bytes);
+    let service = builder.costs.service(in_llc);
     let mut last: Option<(Step, i64)> = None;
     let (mut come, mut ahead, mut in_turn) = (0, 0i64, 0i64);
     for (index, step) in slices.steps.iter().enumerate() {
@@ -84,7 +84,7 @@ pub fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
         let step = Step { first: 0, method, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
-            _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,
+            _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, in_llc) as i64,
         };
         last = Some((step, ns));
         (ahead, in_turn) = (ahead + ns, in_turn + ns);

@@ -5,8 +5,8 @@ mod networks;
 use super::window::Operand;
 use super::*;
 use crate::memory::lifetimes;
-use crate::naive::plan;
 use crate::slice::{Cutting, slice};
+use crate::testing::plan;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Method, NONE, OpKind, Tensor};
 use eyelet_check::{Proof, Violation, check};
@@ -152,8 +152,9 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
         }
     }
     for a in &network.tensors {
-        let beside = |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
-        if network.tensors.iter().any(beside) {
+        let is_other_view =
+            |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
+        if network.tensors.iter().any(is_other_view) {
             skipped.push(a.buffer as usize);
         }
     }
