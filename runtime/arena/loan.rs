@@ -15,7 +15,7 @@ use core::ops::Range;
 use heapless::Vec;
 
 impl SharedArena {
-    /// Lends what is free, at most `most` bytes of it, to open a network in: for each of its layouts at most so many chunks.
+    /// Lends at most `most` free bytes, in which a network is opened. Each of its layouts has at most `chunks` chunks.
     pub(crate) fn lend(
         &self,
         most: u64,
@@ -41,8 +41,8 @@ impl SharedArena {
     }
 }
 
-/// What was free, lent to one network that is being opened. Unless it is [settled](Self::settle), all of it is free
-/// again when this is dropped, and nothing may refer to its memory any more.
+/// Free memory that is lent to one network while it is opened. Unless the loan is [settled](Self::settle), all of
+/// it is free again when this is dropped. Then nothing may refer to its memory any more.
 #[derive(Debug)]
 pub(crate) struct Loan<'a> {
     arena: &'a SharedArena,
@@ -127,7 +127,7 @@ impl<'a> Loan<'a> {
     }
 
     /// Follows the layout of a plan, which has been added. Chunks lose their memory; addresses and contents of all else
-    /// stay. What the other layouts need more is the network's, too.
+    /// stay. The network also keeps the bytes that its larger layouts need.
     ///
     /// Only while nobody views bytes after the start of the first chunk. Returns the bytes that the network has for good.
     pub fn settle(mut self, plan: u64) -> Result<(Chunks<'a>, u64), ArenaError> {
@@ -140,7 +140,8 @@ impl<'a> Loan<'a> {
         let stock = self.layouts.iter().map(kept).max().unwrap_or(0);
         let least = self.layouts.iter().map(kept).min().unwrap_or(0);
         let end = self.layouts.iter().map(|layout| layout.end as usize).max().unwrap_or(0);
-        // What is kept, from chunk to chunk: in the range, and where it goes in physical memory.
+        // The kept parts between chunks: their place in the range, and their place in physical
+        // memory.
         let parts = || {
             let parts = kept_parts(self.kinds(&layout), chunk, 0..layout.end);
             parts.scan(room, |at, part| {
@@ -200,7 +201,7 @@ mod tests {
         Layout { end, ..Layout::default() }
     }
 
-    /// Fills each page of a range with its number, so many from `first` on.
+    /// Fills each page of a range with its number, which starts at `first`.
     fn fill(memory: &mut [u8], first: u8) {
         for (page, bytes) in memory.chunks_mut(4096).enumerate() {
             bytes.fill(first.wrapping_add(page as u8));

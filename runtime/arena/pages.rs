@@ -111,8 +111,8 @@ fn all_pages(part: Range<usize>, page: usize) -> (usize, usize) {
     (start, part.end.next_multiple_of(page) - start)
 }
 
-/// The whole pages of so many bytes at an address: how far in they start, and their bytes. The last
-/// page of an arena is whole: its mapping goes on to the end of that page.
+/// The whole pages within `bytes` bytes at an address: their offset, and their bytes. The last page
+/// of an arena is whole: its mapping goes on to the end of that page.
 fn whole_pages(address: usize, bytes: usize, is_last: bool, page: usize) -> (usize, usize) {
     let end = address + bytes;
     let last = if is_last { end.next_multiple_of(page) } else { end - end % page };

@@ -147,8 +147,8 @@ pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize>
 /// multiple of 64) of `scratch`.
 ///
 /// # Panics
-/// When `scratch` is for less than one thread. With less than that for each thread, there are only
-/// as many parts as it is for.
+/// When `scratch` is too small for one thread. If it is too small for all threads, there are fewer
+/// parts.
 #[doc(hidden)]
 pub fn divide(
     device: &dyn Device,

@@ -100,8 +100,7 @@ pub fn available_cores() -> usize {
     usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(libc::CPU_SETSIZE as usize)
 }
 
-/// The first cores that the calling thread may run on, in order, at most as many as there is room
-/// for.
+/// The first N cores that the calling thread may run on, in order.
 pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
     let set = affinity();
     // SAFETY: the number is that of a bit of the set.

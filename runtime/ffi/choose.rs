@@ -82,7 +82,7 @@ fn first_page<'r>(
     Ok((page, header))
 }
 
-/// Threads for a plan: as many as asked for, or as many as it is for and there are cores.
+/// Threads for a plan: the number asked for, or else the plan's, up to the number of cores.
 fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
     #[cfg(all(feature = "linux", target_os = "linux"))]
     let cores = u32::try_from(available_cores().min(MAX_THREADS)).unwrap_or(1);

@@ -5,7 +5,7 @@
 //! and the compiler makes vectors of it. All it does with words is what the operator says: it has
 //! the same bits on every processor.
 
-use crate::kernels::table::Beside;
+use crate::kernels::table::OperandPart;
 use crate::matrix::MatMut;
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -14,7 +14,7 @@ const LANES: usize = 64;
 
 /// Makes each word of a rectangle of the output. What operands lack of a row's last lanes is zero.
 pub(super) fn map<const N: usize>(
-    operands: [Beside<'_>; N],
+    operands: [OperandPart<'_>; N],
     mut out: MatMut<'_>,
     word: impl Fn([u32; N]) -> u32,
 ) {
@@ -37,10 +37,16 @@ pub(super) fn map<const N: usize>(
 }
 
 /// Takes an operand's words that belong to some of a row of the output, which are `made`.
-fn gather(operand: &Beside<'_>, row: usize, start: usize, made: &[u32], lanes: &mut [u32; LANES]) {
+fn gather(
+    operand: &OperandPart<'_>,
+    row: usize,
+    start: usize,
+    made: &[u32],
+    lanes: &mut [u32; LANES],
+) {
     let mat = match operand {
-        Beside::Output => return lanes[..made.len()].copy_from_slice(made),
-        Beside::Mat(mat) => mat,
+        OperandPart::Output => return lanes[..made.len()].copy_from_slice(made),
+        OperandPart::Mat(mat) => mat,
     };
     let words: &[u32] = cast_slice(mat.row(if mat.rows() == 1 { 0 } else { row }));
     match words {

@@ -50,11 +50,11 @@ pub fn rows_read(
     let operator = row(layer);
     core::array::from_fn(|slot| {
         let input = &inputs[slot];
-        let beside = || input.dims[..3] == output.dims[..3];
+        let same_rows = || input.dims[..3] == output.dims[..3];
         match operator.map(|operator| (operator.reads[slot], operator.window)) {
             _ if made.is_empty() => 0..0,
             Some((Reads::Window, window)) => window(layer, [input, output], &made),
-            Some((Reads::Rows, _)) if beside() => made.clone(),
+            Some((Reads::Rows, _)) if same_rows() => made.clone(),
             _ => 0..input.rows(),
         }
     })

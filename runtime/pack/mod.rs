@@ -38,9 +38,9 @@ pub use words::*;
 /// arena, are multiples of this many bytes.
 pub const PAGE: u64 = 4096;
 
-/// What the address of a pack must be a multiple of where it is used as it lies in memory
-/// ([`Header::mapped`]). Its records and panels are then as aligned as they are in an arena.
+/// The alignment of a pack that is used as it lies in memory ([`Header::mapped`]). Its records and
+/// panels are then as aligned as they are in an arena.
 pub const MAPPED_ALIGNMENT: usize = 64;
 
-/// What fast memory starts on a multiple of: scratch and buffers lie there.
+/// The alignment of fast memory, where scratch and buffers lie.
 pub(crate) const FAST_ALIGNMENT: usize = 64;

@@ -49,7 +49,7 @@ pub struct PlanView<'a> {
 pub struct LayerNames<'a> {
     /// Layers of each shape.
     layers: &'a [u32],
-    /// Of each shape its own name, then its layers'.
+    /// For each shape its own name, then the names of its layers.
     names: &'a [Name],
     strategies: &'a [Name],
     text: &'a [u8],

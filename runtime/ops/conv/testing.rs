@@ -239,15 +239,15 @@ impl Case {
                     f
                 };
                 let mut f = sum(&chains[0], bias[channel]);
-                let beside = (!matches!(self.residual, Residual::None))
+                let added = (!matches!(self.residual, Residual::None))
                     .then(|| residual[row * self.output.pitch as usize + channel]);
-                if let Some(beside) = beside {
-                    f += beside;
+                if let Some(added) = added {
+                    f += added;
                 }
                 for chain in &chains[1..] {
                     f += sum(chain, 0.0);
                 }
-                e += f64::from(beside.unwrap_or(0.0));
+                e += f64::from(added.unwrap_or(0.0));
                 let [min, max] = clamp(&self.activation);
                 e = e.max(min as f64).min(max as f64);
                 f = f.max(min).min(max);

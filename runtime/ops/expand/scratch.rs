@@ -93,8 +93,8 @@ impl Expansion {
         let operator = |count: usize| self.operator_bytes(problem, count, want);
         let filters = self.filter_bytes() as u64 * problem.threads() as u64;
         let fewer = if most > 1 { operator(most - 1) } else { 0 };
-        let beside = operator(most).max(fewer).max(filters);
-        (self.panels_bytes(most) as u64).saturating_add(beside)
+        let others = operator(most).max(fewer).max(filters);
+        (self.panels_bytes(most) as u64).saturating_add(others)
     }
 
     /// The smallest channel blocks of a step that transforms its weights, if it can be computed so.

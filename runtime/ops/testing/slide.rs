@@ -112,12 +112,12 @@ impl Slide<'_> {
             rows: (step.len() * width) as u32,
             method: Method::by(self.algorithm),
         };
-        let beside = ((1 + slack) * lines).min(height) as u32;
+        let output_ring = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
             let longest = steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
             self.ring(slot, lines, slack, longest.unwrap())
         };
-        let rings = [ring(0), ring(1), ring(2), beside];
+        let rings = [ring(0), ring(1), ring(2), output_ring];
         let mut made = Vec::new();
         for step in steps() {
             let slice = slice(&step);
@@ -132,7 +132,7 @@ impl Slide<'_> {
                 memory
             };
             let inputs: [_; INPUTS] = core::array::from_fn(memory);
-            let mut out = Memory::new(self.output, beside);
+            let mut out = Memory::new(self.output, output_ring);
             if self.layer.inputs.contains(&self.layer.output) {
                 out.take(step.clone(), self.out);
             }

@@ -66,7 +66,7 @@ impl<'a> Vmm<'a> {
         Properties { kind, handle_types, location, windows: core::ptr::null(), flags: [0; 8] }
     }
 
-    /// What chunks must be multiples of, in bytes.
+    /// The unit of a chunk's size, in bytes.
     pub fn granularity(&self) -> Result<u64, DeviceError> {
         const MINIMUM: i32 = 0;
         let mut bytes = 0;
