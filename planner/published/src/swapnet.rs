@@ -14,12 +14,11 @@
 //!
 //! As published, inferences are planned one by one, and a network that fits stays in memory.
 
+use crate::contest::Contest;
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
 use eyelet_model::network::{Network, Weights};
 use eyelet_model::plan::{Plan, step_weights};
-use eyelet_plan::search::parts::{
-    Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage,
-};
+use eyelet_plan::search::parts::{Built, Design, Loading, PlanBuilder, SLICE, refuse, stage};
 use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
 use eyelet_plan::simulate::Costs;
 use eyelet_plan::slice::{Cutting, Read, Slices};

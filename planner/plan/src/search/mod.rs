@@ -24,7 +24,7 @@ pub use request::chosen::{Chosen, choose, choose_shape};
 pub use request::longest_step::choose_bounded;
 pub use request::pack_request::PackRequest;
 pub use strategy::draft::Draft;
-pub use strategy::{Direct, Joint, OnDemand, Preload, Strategy, make, plan};
+pub use strategy::{Joint, Strategy, make, plan};
 
 /// Parts of strategies, for those of other crates. They change with this crate.
 #[doc(hidden)]
@@ -36,8 +36,6 @@ pub mod parts {
     pub use super::place::refusal::{SLICE, refuse};
     pub use super::place::sliced_network::{Loading, Misfit, UNLIMITED};
     pub use super::place::staging::stage;
-    pub use super::residents::pins::Pins;
-    pub use super::strategy::guard::{Contest, bounds_ns};
 }
 
 /// A plan in which these groups slide and all weights stay, for tests.

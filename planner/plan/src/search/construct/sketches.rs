@@ -7,7 +7,6 @@ use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::precomputed::Precomputed;
 use crate::search::place::sliced_network::Loading;
-use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use std::sync::Arc;
 
@@ -212,7 +211,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
         let target = SlicingTarget { slices, ahead: 0, most };
         let mut design = builder.fitting(residents, target, on_load, Loading::Cyclic);
-        builder.pin(&mut design, residents, Pins::Late);
+        builder.pin(&mut design, residents);
         design
     }
 

@@ -14,7 +14,6 @@ use crate::search::construct::Best;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::sliced_network::Loading;
-use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};
@@ -198,7 +197,7 @@ impl Search<'_> {
         let loading = if self.rng.random() { Loading::Cyclic } else { Loading::CyclicLongestFree };
         let mut design = builder.fitting((room * share) as u64, target, on_load, loading);
         let more = self.rng.random_range(0.97..1.03);
-        builder.pin(&mut design, (room * share * more) as u64, Pins::Late);
+        builder.pin(&mut design, (room * share * more) as u64);
         design
     }
 

@@ -150,12 +150,7 @@ impl<'a> PlanBuilder<'a> {
         plan
     }
 
-    /// Makes and predicts the plan of a design for the budget of the request.
-    pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
-        Ok(self.predict(self.place(design, self.request.budget)?))
-    }
-
-    /// Makes and predicts a plan, and counts the segments of memory that were looked at for places.
+    /// Makes and predicts the plan of a design for the budget of the request, and counts the segments of memory that were looked at for places.
     pub fn build_counting(&self, design: &Design) -> (Result<Built, Misfit>, usize) {
         let cut = self.cut(design);
         let placed = cut.place(&self.request, self.request.budget, design.loading);

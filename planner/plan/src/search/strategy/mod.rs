@@ -1,12 +1,9 @@
-//! Strategies: the trait, the joint search, and simple strategies with which it is compared.
+//! Strategies: the trait, and the joint search.
 
 pub mod draft;
-pub mod guard;
 mod joint;
-mod simple;
 
 pub use joint::Joint;
-pub use simple::{Direct, OnDemand, Preload};
 
 use super::algorithms::on_load;
 use super::construct::frugal::refusal;
