@@ -120,11 +120,6 @@ impl Costs {
         cost.ns(step, self.overhead_ns, self.in_llc)
     }
 
-    /// Whether a layer's activations, if it is computed as a whole, go through memory.
-    pub fn spills(&self, step: &Step) -> bool {
-        f64::from(step.rows) > self.cost(step).activations.cached_rows
-    }
-
     /// Bytes of a thread's cache.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes

@@ -13,9 +13,6 @@ use eyelet_model::network::Network;
 /// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
 
-/// A plan is bound by loads if it waits for them for one part in this many of its time.
-const WAITS: u64 = 4;
-
 /// Choices of algorithms with which ways to slide are tried.
 const MOST_ALGORITHMS: usize = 2;
 
@@ -105,45 +102,10 @@ impl<'a, 'b> Construction<'a, 'b> {
                 self.slide(&request, smallest, &[(0, own.clone())], options);
             }
         }
-        self.elaborate(request.threads, options);
-    }
-
-    /// Tries more groups with the best way to slide, and refines the best plan.
-    fn elaborate(&mut self, threads: u32, options: &Options) {
-        self.for_speed(threads, options);
         if let Some(best) = &self.best {
             let (at, on_load) = (best.at, best.design.step_algorithms.clone());
             self.refine(at, &on_load);
         }
-    }
-
-    /// Adds groups in which layers are faster to the best way to slide. With several threads
-    /// measurements show a loss: lines go from cache to cache, and threads wait at each band.
-    fn for_speed(&mut self, threads: u32, options: &Options) {
-        let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
-            return;
-        };
-        if self.is_optimal() {
-            return;
-        }
-        let (builder, on_load) = (&self.builders[best.at], best.design.step_algorithms.clone());
-        let request = builder.request;
-        let groups = builder.activations.sliding.groups().to_vec();
-        let precomputed = self.precomputed.clone();
-        let mut search = Search::new(request.network, &precomputed.costs, threads);
-        let targets =
-            [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
-        let mut ways: Vec<Vec<Group>> =
-            targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
-        ways.dedup();
-        self.slide(&request, ways, &[(0, on_load)], options);
-    }
-
-    /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
-    /// only wait longer.
-    fn computes(&self) -> bool {
-        let line = self.best.as_ref().map(|best| &best.built.line);
-        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
     }
 
     /// Sketches plans with some ways to slide.

@@ -165,41 +165,6 @@ fn rings_hold_what_is_made_in_a_row() {
     }
 }
 
-#[test]
-fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
-    let net = wide();
-    let mut network = lower(&net.graph, Isa::Portable).unwrap();
-    let bytes = eyelet_model::layout::place_weights(&mut network);
-    let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
-    let mut plan = |cache_bytes, memory_gbs| {
-        profile.compute.cache_bytes = cache_bytes;
-        profile.compute.memory_gbs = memory_gbs;
-        profile.compute.fully_connected_gbs = memory_gbs;
-        let request = Request {
-            network: &network,
-            weights_bytes: bytes,
-            budget: 64 << 20,
-            threads: 1,
-            profile: &profile,
-            exact: true,
-            holds_all: false,
-        };
-        let plan = search::plan(&search::Joint::default(), &request).unwrap();
-        eyelet_check::check(&network, &plan, bytes).unwrap();
-        let line = crate::simulate::simulate(&network, &plan, &profile, 1);
-        let costs = crate::simulate::Costs::new(&network, &profile, 1);
-        let layers = 0..network.layers.len();
-        let whole = layers.map(|l| costs.step_ns(&crate::steps::whole(&network, l))).sum::<u64>();
-        (plan.places.iter().any(|place| place.lines > 0), line.steady_ns, whole)
-    };
-    // All stays in the cache anyway; or memory is as fast as it.
-    assert!(!plan(64 << 20, 1.0).0 && !plan(256 << 10, 1e6).0);
-    let (slides, ns, whole) = plan(512 << 10, 0.5);
-    assert!(slides && ns < whole, "{slides}: {ns} of {whole} ns");
-    // Rings of which not even one line stays do not pay.
-    assert!(!plan(4 << 10, 0.5).0);
-}
-
 /// A large image that some layers use up while they make a smaller one.
 fn tapering() -> Net {
     let (mut net, x) = Net::input(&[1, 8, 64, 64]);
