@@ -2,8 +2,7 @@
 //!
 //! First designs are drawn of the kind that construction makes, with other numbers. Then each move
 //! does one of these: it makes the slices of some layers smaller or larger, keeps panels of one
-//! layer instead of another's, changes the algorithm of some layers, or changes the rule for
-//! places. Where to change something is drawn by where the predicted plan loses time: at layers
+//! layer instead of another's, or changes the algorithm of some layers. Where to change something is drawn by where the predicted plan loses time: at layers
 //! that wait for loads, and at loads that wait for memory while storage idles. A change is kept
 //! unless it makes the plan slower; the best plan met is the result. Random numbers have a fixed
 //! seed, and moves are counted, not timed. So a plan is the same wherever it is made.
@@ -194,8 +193,7 @@ impl Search<'_> {
             ahead: self.rng.random_range(0..4),
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
-        let loading = if self.rng.random() { Loading::Cyclic } else { Loading::CyclicLongestFree };
-        let mut design = builder.fitting((room * share) as u64, target, on_load, loading);
+        let mut design = builder.fitting((room * share) as u64, target, on_load, Loading::Cyclic);
         let more = self.rng.random_range(0.97..1.03);
         builder.pin(&mut design, (room * share * more) as u64);
         design
@@ -208,13 +206,7 @@ impl Search<'_> {
             self.compute(at, &mut design);
             return design;
         }
-        match self.rng.random_range(0..20) {
-            0 => {
-                design.loading = match held.loading {
-                    Loading::CyclicLongestFree => Loading::Cyclic,
-                    _ => Loading::CyclicLongestFree,
-                }
-            }
+        match self.rng.random_range(1..20) {
             1..8 => self.cut(&mut design),
             8..14 => {
                 // Other weights stay instead, of as many bytes.

@@ -9,8 +9,7 @@ use std::ops::Range;
 /// ⟨time, address⟩ plane, seen from above. Segments are adjacent and cover `range`.
 #[derive(Clone, Debug)]
 pub struct Skyline {
-    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet;
-    /// less: in the inference before.
+    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet.
     segments: Vec<(u64, i64)>,
     end: u64,
     /// The segments as they were once.
@@ -33,13 +32,6 @@ impl Skyline {
         let end = range.end.max(range.start);
         let segments = vec![(range.start, -1)];
         Self { segments, end, saved: Vec::new(), candidates: Cell::new(0) }
-    }
-
-    /// The same memory an inference later, of which nothing has been looked at.
-    pub fn later(mut self, period: i64) -> Self {
-        self.segments.iter_mut().for_each(|segment| segment.1 -= period);
-        self.candidates.set(0);
-        self
     }
 
     /// How many segments were looked at to find places, which is most of what that takes where

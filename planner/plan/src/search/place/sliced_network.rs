@@ -32,8 +32,6 @@ pub struct Misfit {
 pub enum Loading {
     /// As far as memory permits, into the next inference, too.
     Cyclic,
-    /// The same, with places chosen by how long they have been free since the inference before.
-    CyclicLongestFree,
     /// As far as memory permits, within one inference.
     Inference,
     /// Not at all: each waits for the step that needs it to be next.
@@ -200,12 +198,7 @@ impl<'a> SlicedNetwork<'a> {
         }
 
         let sky = Skyline::new(base..end);
-        let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
-        if loading == Loading::CyclicLongestFree && ahead {
-            // Now it is known how long each byte has been free, the inference before included.
-            let sky = sky.later(plan.period());
-            (_, uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
-        }
+        let uses = self.stream(&mut plan, &mut address_of, sky, ahead)?;
 
         // What no one uses is not asked for.
         plan.arena_bytes =
@@ -218,7 +211,7 @@ impl<'a> SlicedNetwork<'a> {
             }
         }
         match loading {
-            Loading::Cyclic | Loading::CyclicLongestFree => {
+            Loading::Cyclic => {
                 set_releases(&self.activations.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 self.keep_undisturbed(&mut plan, &uses);
             }
@@ -244,7 +237,7 @@ impl<'a> SlicedNetwork<'a> {
         address_of: &mut [u64],
         mut sky: Skyline,
         ahead: bool,
-    ) -> Result<(Skyline, Vec<Use>), Misfit> {
+    ) -> Result<Vec<Use>, Misfit> {
         let reads = &self.slices.reads;
         plan.loads.clear();
         let mut by_start: Vec<usize> =
@@ -297,7 +290,7 @@ impl<'a> SlicedNetwork<'a> {
         }
         plan.fast_bytes = fast_bytes(&self.activations.sizes, plan);
         self.candidates.set(self.candidates.get() + sky.candidates());
-        Ok((sky, uses))
+        Ok(uses)
     }
 
     /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a
