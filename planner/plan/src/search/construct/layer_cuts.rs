@@ -19,9 +19,6 @@ use eyelet::pack::{Method, PAGE, Step};
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
 
-/// Slices that must fit next to the scratch of an algorithm for it to be considered.
-const ROOM: [f64; 2] = [1.0, 2.0];
-
 /// Fewer slices are preferred if they take at most this many times as long; for the coarsest
 /// designs, [`FEWEST`] times.
 const FEW: f64 = 1.1;
@@ -185,15 +182,15 @@ impl PlanBuilder<'_> {
         if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
-    /// The fastest algorithm of each layer if so many of its slices must fit. Layers that slide
+    /// The fastest algorithm of each layer of which a slice fits with its scratch. Layers that slide
     /// keep their own.
-    pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
+    pub fn quickest(&self, options: &Options) -> Vec<u32> {
         let quickest = |layer: usize| {
             let own = options.own(layer);
             if self.activations.sliding.group_of(layer).is_some() {
                 return own;
             }
-            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, slices, 1.0).1;
+            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, 1.0, 1.0).1;
             let all = std::iter::once(own).chain(options.of(layer));
             all.map(|algorithm| (ns(algorithm), algorithm))
                 .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -212,17 +209,6 @@ impl PlanBuilder<'_> {
             None => *algorithm,
         };
         layers.map(of).collect()
-    }
-
-    /// Adds the [quickest](Self::quickest) algorithms, for each number of slices in [`ROOM`], to
-    /// `choices`.
-    pub fn add_quickest(&self, options: &Options, choices: &mut Vec<Vec<u32>>) {
-        for slices in ROOM {
-            let choice = self.quickest(options, slices);
-            if !choices.contains(&choice) {
-                choices.push(choice);
-            }
-        }
     }
 
     /// The coarsest slices of which each fits next to the activations in a budget, with its

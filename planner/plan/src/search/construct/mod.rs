@@ -3,9 +3,8 @@
 //! Plans can differ in how layers slide ([`slide`](crate::slide)), which layers have their steps
 //! transform weights ([`on_load`](crate::search::algorithms::on_load)), how much stays, and how
 //! finely layers are cut ([`layer_cuts`]). [Ways to slide](ways_to_slide) and algorithms are
-//! compared by one kind of design: some slices fit next to the activations of each layer, and
-//! weights stay that would come late from storage. For the best of them other sizes of slices are
-//! tried ([`sketches`]).
+//! compared by one kind of design ([`sketches`]): two slices fit next to the activations of each
+//! layer, and weights stay that would come late from storage.
 
 pub mod frugal;
 mod layer_cuts;

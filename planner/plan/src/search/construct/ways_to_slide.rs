@@ -7,7 +7,6 @@ use crate::search::algorithms::on_load::Options;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::sliced_network::Loading;
 use crate::slide::{Group, Search};
-use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
 
 /// Ways to slide in a row that were no faster, after which no others are tried.
@@ -46,7 +45,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         // Layer after layer, with all algorithms.
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
-        plain.add_quickest(options, &mut choices);
+        push_new(&mut choices, plain.quickest(options));
         self.builders.push(plain);
         for on_load in choices {
             let ns = if alone { self.sketch(0, &on_load).0 } else { u64::MAX };
@@ -95,16 +94,13 @@ impl<'a, 'b> Construction<'a, 'b> {
             let new = || Search::new(network, &precomputed.costs, request.threads);
             let mut search = search.take().unwrap_or_else(new);
             let before = self.builders.len();
-            let ways = candidates(&mut search, request.budget);
+            let mut ways = search.candidates(request.budget);
+            ways.retain(|groups| !groups.is_empty());
             self.slide(&request, ways, algorithms, options);
             if !alone && self.builders.len() == before {
                 let smallest = search.smallest(request.budget).collect();
                 self.slide(&request, smallest, &[(0, own.clone())], options);
             }
-        }
-        if let Some(best) = &self.best {
-            let (at, on_load) = (best.at, best.design.step_algorithms.clone());
-            self.refine(at, &on_load);
         }
     }
 
@@ -128,12 +124,9 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
             let mut choices: Vec<Vec<u32>> = Vec::new();
             for (_, on_load) in algorithms {
-                let choice = builder.chosen(options, on_load);
-                if !choices.contains(&choice) {
-                    choices.push(choice);
-                }
+                push_new(&mut choices, builder.chosen(options, on_load));
             }
-            builder.add_quickest(options, &mut choices);
+            push_new(&mut choices, builder.quickest(options));
             self.builders.push(builder);
             let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
             if sketches.iter().all(|(ns, _)| *ns == u64::MAX) {
@@ -148,13 +141,8 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// The ways to slide that are planned: those for the budget, and those for what activations need.
-fn candidates(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
-    let mut ways = search.candidates(budget);
-    if search.whole() < budget {
-        let others = search.candidates(search.whole().next_multiple_of(PAGE));
-        ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
+fn push_new<T: PartialEq>(all: &mut Vec<T>, one: T) {
+    if !all.contains(&one) {
+        all.push(one);
     }
-    ways.retain(|groups| !groups.is_empty());
-    ways
 }
