@@ -23,7 +23,7 @@ const MOST_MADE: usize = 40_000;
 /// the best.
 const PROMISING: u64 = 1000;
 
-/// What construction has found so far.
+/// The state of construction.
 pub(super) struct Construction<'a, 'b> {
     pub(super) precomputed: &'b Arc<Precomputed>,
     pub(super) builders: Vec<PlanBuilder<'a>>,
@@ -49,8 +49,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         Self { precomputed, builders, best, least_ns, share, keeps_all: false, made, known }
     }
 
-    /// Whether construction should end: the best plan is as fast as the bound, or so many plans
-    /// have been made that the [search](crate::search::improve) should go on.
+    /// Whether construction should end: the best plan is as fast as the bound, or the plans
+    /// together have [`MOST_MADE`] steps and the [search](crate::search::improve) should go on.
     pub(super) fn is_done(&self) -> bool {
         self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }

@@ -7,7 +7,6 @@ use crate::search::algorithms::on_load::Options;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::sliced_network::Loading;
 use crate::slide::{Group, Search};
-use eyelet_model::network::Network;
 
 /// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
@@ -17,12 +16,7 @@ const MOST_ALGORITHMS: usize = 2;
 
 impl<'a, 'b> Construction<'a, 'b> {
     /// Compares ways to slide and algorithms, and looks closer at the best.
-    pub(super) fn compare(
-        &mut self,
-        request: &Request<'a>,
-        transformed: Option<&'a Network>,
-        options: &Options,
-    ) {
+    pub(super) fn compare(&mut self, request: &Request<'a>, options: &Options) {
         // Nothing is planned below the smallest budget. Not to slide is tried first.
         let within = |builder: &PlanBuilder<'a>| {
             frugal::within(builder, Loading::Cyclic, |design| builder.surely_fits(design))
@@ -57,7 +51,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         algorithms.sort_by_key(|(ns, _)| *ns);
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
-        self.look_closer(request, transformed, options, search, &algorithms);
+        self.look_closer(request, options, search, &algorithms);
         if alone {
             return;
         }
@@ -70,37 +64,28 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
-    /// Compares ways to slide with the best algorithms so far, and refines the best plan. Networks
-    /// whose steps transform weights are tried only if sliding is of use.
+    /// Compares ways to slide with the best algorithms so far.
     fn look_closer(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Network>,
         options: &Options,
-        mut search: Option<Search<'_>>,
+        search: Option<Search<'_>>,
         algorithms: &[(u64, Vec<u32>)],
     ) {
         if self.is_optimal() {
             return;
         }
-        let own = &request.network.on_load;
         let alone = self.best.is_some();
         let precomputed = self.precomputed.clone();
-        for network in [request.network].into_iter().chain(transformed) {
-            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
-                break;
-            }
-            let request = Request { network, ..*request };
-            let new = || Search::new(network, &precomputed.costs, request.threads);
-            let mut search = search.take().unwrap_or_else(new);
-            let before = self.builders.len();
-            let mut ways = search.candidates(request.budget);
-            ways.retain(|groups| !groups.is_empty());
-            self.slide(&request, ways, algorithms, options);
-            if !alone && self.builders.len() == before {
-                let smallest = search.smallest(request.budget).collect();
-                self.slide(&request, smallest, &[(0, own.clone())], options);
-            }
+        let new = || Search::new(request.network, &precomputed.costs, request.threads);
+        let mut search = search.unwrap_or_else(new);
+        let before = self.builders.len();
+        let mut ways = search.candidates(request.budget);
+        ways.retain(|groups| !groups.is_empty());
+        self.slide(request, ways, algorithms, options);
+        if !alone && self.builders.len() == before {
+            let smallest = search.smallest(request.budget).collect();
+            self.slide(request, smallest, &[(0, request.network.on_load.clone())], options);
         }
     }
 
@@ -115,7 +100,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         let mut in_vain = 0;
         for groups in ways {
             let (at, before) = (self.builders.len(), self.least_ns);
-            if self.builders.iter().any(|builder| builder.slides_as(request.network, &groups)) {
+            if self.builders.iter().any(|builder| builder.activations.sliding.groups() == groups) {
                 continue;
             }
             let builder = PlanBuilder::with(request, self.precomputed.clone(), groups);

@@ -12,11 +12,10 @@ use crate::simulate::{Costs, simulate_with, simulate_within};
 use crate::slice::{Cutting, Slices};
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
-use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::sync::Arc;
 
-/// What all designs for a request and a way to slide have in common.
+/// The data that all designs for a request and a way to slide share.
 pub struct PlanBuilder<'a> {
     pub request: Request<'a>,
     pub precomputed: Arc<Precomputed>,
@@ -69,13 +68,6 @@ impl<'a> PlanBuilder<'a> {
         };
         let group_weights = groups.iter().map(of_group).collect();
         Self { request: *request, precomputed, costs, activations, group_weights, extended: true }
-    }
-
-    /// Whether these groups slide, with the same algorithms.
-    pub fn slides_as(&self, network: &Network, groups: &[Group]) -> bool {
-        let mut layers = groups.iter().flat_map(|group| group.layers.clone());
-        groups == self.activations.sliding.groups()
-            && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
     }
 
     /// Slices are whole panels, and each step transforms its inputs.

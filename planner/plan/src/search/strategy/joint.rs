@@ -31,7 +31,6 @@ use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::Built;
 use crate::search::place::refusal::PlanError;
 use crate::search::residents::refit;
-use eyelet_model::network::Network;
 
 /// Searches slices, residents, load times, addresses and algorithms together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,12 +53,8 @@ impl Strategy for Joint<'_> {
         make(self, request, Effort::Default)
     }
 
-    fn begin<'a>(
-        &self,
-        request: &Request<'a>,
-        transformed: Option<&'a Network>,
-    ) -> Result<Option<Draft<'a>>, PlanError> {
-        let constructed = construct(request, transformed, &|builder, than_ns, may_read| {
+    fn begin<'a>(&self, request: &Request<'a>) -> Result<Option<Draft<'a>>, PlanError> {
+        let constructed = construct(request, &|builder, than_ns, may_read| {
             faster(self.rivals, builder, than_ns, may_read)
         });
         Ok(constructed.map(|found| Draft::Constructed(Box::new(found))))
