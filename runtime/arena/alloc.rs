@@ -118,7 +118,7 @@ impl<'a> PlannedMemory<'a> {
         Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
     }
 
-    /// The same without the bytes from `len` on, which nobody has any more.
+    /// Drops the bytes from `len` on, which nobody has any more.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(crate) fn shorten(&mut self, len: usize) {
         self.len = self.len.min(len).max(self.fixed);

@@ -130,13 +130,13 @@ pub(crate) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Those of a network that stays in memory: none.
+    /// The chunks of a network that stays in memory: none.
     pub fn none() -> Self {
         let (layouts, stock) = (Vec::new(), 0..0);
         Self { mapping: None, records: &mut [], layouts, current: 0, stock, mapped: 0 }
     }
 
-    /// Those of these layouts, none of which is mapped. The layout with number `current` is followed.
+    /// The chunks of these layouts, none of which is mapped. The layout with number `current` is followed.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(super) fn new(
         mapping: &'a dyn Mapping,

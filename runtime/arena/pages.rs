@@ -23,7 +23,7 @@ pub struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Those of `len` bytes from address `start` on.
+    /// The pages of `len` bytes from address `start` on.
     ///
     /// # Safety
     /// They are a private, anonymous mapping that starts on a page and holds initialised bytes. It

@@ -3,7 +3,7 @@
 /// Slots that chunks of several networks share.
 #[derive(Debug)]
 pub struct Pool<'a> {
-    /// Those that no chunk has, first `count`.
+    /// Slots that no chunk has: the first `count`.
     free: &'a mut [u32],
     count: usize,
     /// How many there are, free or not.

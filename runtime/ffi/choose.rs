@@ -16,7 +16,7 @@ pub(super) fn choose(
     choose_in(storage, shape, Room { arena, fast: 0 }, threads)
 }
 
-/// The same in an arena and fast memory.
+/// Chooses a plan for an arena and fast memory.
 pub(super) fn choose_in(
     storage: &mut impl Storage,
     shape: u32,

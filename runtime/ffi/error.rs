@@ -80,7 +80,7 @@ impl<E: Display> Display for OfTask<E> {
 }
 
 impl<E: Display> Failure<E> {
-    /// The same, with the task that it is about.
+    /// This failure with its task.
     pub fn of_task(self, task: usize) -> Failure<OfTask<E>> {
         Failure { status: self.status, why: OfTask { task, why: self.why } }
     }

@@ -178,7 +178,7 @@ impl Opened {
 }
 
 impl Source {
-    /// The same, for reading no more than a page: a map would bring all of them into memory.
+    /// This source for reading at most a page: a map would bring all pages into memory.
     pub(super) fn for_header(&self) -> Self {
         let mapped = self.kind == Kind::Mapped as u32;
         Self { kind: if mapped { Kind::Buffered as u32 } else { self.kind }, ..*self }

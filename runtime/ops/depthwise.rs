@@ -301,7 +301,7 @@ mod tests {
         case([2, 90, 41, 16], 16, [3, 3]).spanned(4).pad([1, 1]).check();
     }
 
-    /// The same bits as a convolution that is packed group by group.
+    /// Results have the bits of a convolution that is packed group by group.
     #[test]
     fn small_groups_are_what_conv_makes() {
         for group in [2, 4, 8, 16] {

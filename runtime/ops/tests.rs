@@ -148,7 +148,7 @@ fn hostile_records_are_refused_or_harmless() {
     }
 }
 
-/// The same bits on every target: the checksum of one layer of each operator.
+/// Results have the same bits on every target: the checksum of one layer of each operator.
 #[test]
 fn results_have_the_bits_they_always_had() {
     let mut random = Random::new(7);

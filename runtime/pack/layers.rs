@@ -109,7 +109,7 @@ impl Encoding {
     /// All encodings.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::I8];
 
-    /// Those that GPUs read.
+    /// The encodings that GPUs read.
     pub const OF_GPUS: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
 
     /// The encoding of a code, if there is one.
@@ -300,7 +300,7 @@ pub enum ActivationKind {
     /// The nearest whole number to x/alpha, of two the even one, within the bounds that beta states
     /// ([`Activation::quantise`]); this and what follows are functions of layers of all operators.
     Quantise = 37,
-    /// The same, times alpha.
+    /// The number that [`Quantise`](Self::Quantise) makes, times alpha.
     FakeQuantise = 38,
 }
 

@@ -167,7 +167,7 @@ pub struct GatherParams {
     pub entries: u32,
 }
 
-/// The same, where panels have entries for output channels: `[bias NR][columns][NR]`, as those of a
+/// A table of rows whose panels have entries for output channels: `[bias NR][columns][NR]`, as those of a
 /// product with the table transposed. So a network that does both has the table once. Biases are
 /// the product's.
 #[repr(C)]

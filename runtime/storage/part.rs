@@ -33,7 +33,7 @@ impl Range {
         }
     }
 
-    /// The same error, where the part is all there is.
+    /// The error as of a storage that has only the part.
     fn shifted_error(self, error: StorageError) -> StorageError {
         let shifted = |offset: u64| offset.saturating_sub(self.start);
         match error {

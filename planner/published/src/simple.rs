@@ -91,7 +91,7 @@ fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<PlanRes
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
-/// The same plan, if it is faster.
+/// The plan with all layers cut alike, if it is faster.
 fn faster(
     builder: &PlanBuilder<'_>,
     cutting: Cutting,

@@ -102,7 +102,7 @@ impl Queue for Gpu {
     }
 }
 
-/// The same bits, or NaN in both: a GPU has NaNs of its own.
+/// Whether both have the same bits, or NaN: a GPU has NaNs of its own.
 #[track_caller]
 pub fn assert_same(found: &[f32], truth: &[f32], what: &dyn core::fmt::Debug) {
     assert_eq!(found.len(), truth.len(), "{what:?}");

@@ -57,7 +57,7 @@ pub(super) struct Slot {
     source: MaybeUninit<Packed>,
 }
 
-/// Those of a set, and how many of their parts have been written.
+/// The slots of a set, and how many sources and networks have been written.
 #[derive(Debug)]
 pub(super) struct Slots {
     first: *mut Slot,

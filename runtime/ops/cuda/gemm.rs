@@ -144,7 +144,7 @@ pub(super) struct Tile {
     /// The kernels of a convolution, by the encoding of its weights: those that read four channels
     /// at once.
     pub fours: [Function; 3],
-    /// Those that read one; none where there are none.
+    /// The kernels that read one channel; none if there are none.
     pub ones: Option<[Function; 3]>,
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Event {
     Pass { until_ns: u64 },
     /// A task is stopped.
     Stop(usize),
-    /// And started.
+    /// The task is started.
     Start(usize),
     /// All budgets change, to the others of two; or a plan cannot be read, so they stay.
     Change { fails: bool },

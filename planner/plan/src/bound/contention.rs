@@ -17,7 +17,7 @@
 use super::reading::{LARGEST, Task, least_ns_per_byte};
 use crate::profile::Profile;
 
-/// What is known of all plans in a budget.
+/// Facts of all plans in a budget.
 pub(super) struct Contention {
     ns_per_byte: f64,
     /// `a`: bytes of a nanosecond in which nothing computes.
@@ -29,8 +29,8 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// Of plans on so many threads that the cache holds that all share (`in_llc`), or of larger ones, which leave no
-    /// more than `room` bytes to weights.
+    /// For plans that the last-level cache holds (`in_llc`), or for larger ones. Both leave at most `room` bytes to
+    /// weights.
     pub(super) fn new(
         (profile, threads): (&Profile, u32),
         in_llc: bool,
@@ -90,13 +90,12 @@ mod tests {
         profile.storage = Storage::flat(0, 1000.0, f64::INFINITY);
         let slows = crate::profile::Contention { llc_ns_per_byte: 0.25, dram_ns_per_byte: 0.5 };
         profile.storage.contention = Some(slows);
-        // A nanosecond a byte, of as many bytes as nanoseconds of computing.
+        // A byte takes a nanosecond, and each nanosecond of computing has a byte.
         let of = |in_llc| Contention::new((&profile, 1), in_llc, 1 << 20, 1000.0, 1000.0);
         assert_eq!([of(false).all_ns(), of(true).all_ns()], [1500.0, 1250.0]);
         let is =
             |found: f64, ns: f64| assert!((found - ns).abs() < 1e-3, "{found} instead of {ns}");
-        // 500 bytes are read in as many nanoseconds of stalls, the others slow computing down by
-        // 250.
+        // 500 bytes are read in 500 nanoseconds of stalls. The others slow computing down by 250.
         is(of(false).interval_ns(1000.0, 500.0), 1750.0);
         // A plan may compute for longer than it must, and its layers lose the less of it: t = 1500
         // + 500 · 500 / t.

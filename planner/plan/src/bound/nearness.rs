@@ -20,12 +20,12 @@ pub(super) struct Nearness {
 }
 
 impl Nearness {
-    /// Of a layer that touches no ring.
+    /// A layer that touches no ring.
     pub(super) fn none() -> Self {
         Self { choices: vec![(u32::MAX, Outside::ALL)] }
     }
 
-    /// Of a layer that touches these lines of buffers, of which some can be rings.
+    /// A layer that touches these lines of buffers. Some of the buffers can be rings.
     pub(super) fn new(
         network: &Network,
         layer: usize,
@@ -37,7 +37,7 @@ impl Nearness {
         rings.retain(|buffer| is_ring(*buffer));
         rings.sort_unstable();
         rings.dedup();
-        // Of what two operands touch of a buffer the larger part is there.
+        // If two operands touch a buffer, the larger part of both is there.
         let bytes = |buffer: usize, lines: u32| {
             let of = touched.iter().filter(|one| one.buffer == buffer);
             of.map(|one| one.bytes(lines)).max().unwrap_or(0)
@@ -49,8 +49,8 @@ impl Nearness {
         Self::of_rings(&rings, cache_bytes, bytes, outside)
     }
 
-    /// Of these rings, of which a step of so many lines touches so much, and some of which leave so
-    /// much outside.
+    /// Finds which of `rings` stay in cache together. `bytes` is the size that a step touches of
+    /// each, and `outside` the shares that some of them leave to memory.
     fn of_rings(
         rings: &[usize],
         cache_bytes: u64,
@@ -64,7 +64,7 @@ impl Nearness {
             let chosen: Vec<usize> = (0..rings.len()).filter(has).map(|at| rings[at]).collect();
             let of_chosen = |lines: u32| chosen.iter().map(|ring| bytes(*ring, lines)).sum();
             let this = outside(&chosen);
-            // What no ring changes is so whatever the lines.
+            // If no ring changes anything, it holds for all numbers of lines.
             let most = match this == none {
                 true => u32::MAX,
                 false => most_lines(cache_bytes, of_chosen),
@@ -82,7 +82,8 @@ impl Nearness {
         self.choices.iter().fold(Outside::ALL, |least, (_, outside)| least.least(*outside))
     }
 
-    /// Where a step makes so many lines: all that no other is within.
+    /// The smallest shares outside for steps that make `lines` lines. None of them is within
+    /// another.
     pub(super) fn of(&self, lines: u32) -> impl Iterator<Item = Outside> + '_ {
         let there = move |at: &usize| self.choices[*at].0 >= lines;
         let is_best = move |at: &usize| {

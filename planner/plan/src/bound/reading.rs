@@ -1,11 +1,11 @@
-//! What bringing weights to the arena takes at least: by each channel that does it, for each layer.
+//! Lower bounds for bringing weights to the arena, by each channel and for each layer.
 
 use super::groups::Groups;
 use crate::profile::Profile;
 use eyelet::pack::PAGE;
 use std::rc::Rc;
 
-/// Classes of what a byte takes lie apart by one part in so many.
+/// Classes of times for a byte differ by one part in this many.
 const CLASSES: f64 = 200.0;
 
 /// Larger reads are no faster than the largest of a profile.
@@ -21,7 +21,7 @@ pub(super) struct Channel<Rate> {
     pub(super) together: bool,
 }
 
-/// A read of so many bytes, or a copy.
+/// The time of a read or copy, by its bytes.
 pub(super) type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
 /// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and
@@ -44,7 +44,7 @@ pub(super) fn channels(profile: &Profile, in_llc: bool, threads: u32) -> Vec<Cha
     reads.into_iter().chain(copies).collect()
 }
 
-/// What bringing bytes of each layer takes at least.
+/// Lower bounds for bringing bytes of each layer.
 pub(super) struct Reading {
     /// By class, in descending order.
     pub(super) ns_per_byte: Vec<f64>,
@@ -64,7 +64,7 @@ impl Reading {
         Self { class: of_layers.iter().map(class).collect(), ns_per_byte, groups: None }
     }
 
-    /// The least time to bring so many bytes of each class, all but `held`.
+    /// The least time to bring `bytes` of each class, all but `held` bytes.
     pub(super) fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
         let mut brought = 0.0;
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
@@ -78,14 +78,14 @@ impl Reading {
     }
 }
 
-/// What a byte takes at least in a read, or a copy, of up to so many.
+/// The least time of a byte in a read, or a copy, of up to `most` bytes.
 pub(super) fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     let rate = |size: u64| task(size) / size as f64;
     sizes(profile, most).map(rate).fold(f64::INFINITY, f64::min)
 }
 
-/// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one
-/// of them: those in the profile, and the one that lets nothing else be under way.
+/// Sizes of loads, up to `most`. Between two of them time grows linearly, so the best rate is at
+/// one of them. They are the sizes of the profile, and the one that fills the window alone.
 pub(super) fn sizes(profile: &Profile, most: u64) -> impl Iterator<Item = u64> {
     let llc = profile.storage.llc.iter().flat_map(|llc| &llc.reads);
     let sizes = profile.storage.reads.iter().chain(llc).map(|read| read.bytes);

@@ -34,19 +34,19 @@ pub struct UnequalCores {
     pub loader: Option<u32>,
 }
 
-/// Which cores do what, with so many threads.
+/// The cores of the compute threads, and of the loader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
     /// The cores that compute, a thread on each.
     pub compute_cores: Vec<u32>,
-    /// The loader's,
+    /// The core of the loader.
     pub loader_core: u32,
-    /// which computes as well.
+    /// Whether the loader's core computes as well.
     pub shared: bool,
 }
 
 impl UnequalCores {
-    /// Those of a description, if it says how fast the little ones are.
+    /// The cores of a description, if it says how fast the little ones are.
     pub fn of(cores: &Cores) -> Option<Self> {
         let little_speed = cores.little_speed?;
         let Cores { count, big, loader, .. } = cores.clone();
@@ -59,8 +59,8 @@ impl UnequalCores {
         Cores { count, big, little_speed: Some(little_speed), loader, pipeline: None }
     }
 
-    /// Where so many threads and the loader work. Threads that find no core are left out. Where all compute and no core is
-    /// named for the loader, it has the last one.
+    /// The cores of `threads` threads and of the loader. Threads without a core are left out. If all cores compute and
+    /// none is named for the loader, it has the last one.
     pub fn placement(&self, threads: u32) -> Placement {
         let cores = self.described();
         let compute_cores = cores.computing(threads);
@@ -70,7 +70,7 @@ impl UnequalCores {
         Placement { compute_cores, loader_core, shared }
     }
 
-    /// As many big cores as so many threads are worth.
+    /// The number of big cores that are worth `threads` threads.
     pub fn team(&self, threads: u32) -> f64 {
         self.placement(threads).compute_cores.iter().map(|core| self.speed(*core)).sum()
     }
@@ -81,7 +81,8 @@ impl UnequalCores {
 }
 
 impl Profile {
-    /// As many big cores as so many threads are worth: the threads themselves, where all cores are equal.
+    /// The number of big cores that are worth `threads` threads: the threads themselves if all cores are
+    /// equal.
     pub fn team(&self, threads: u32) -> f64 {
         self.cores.as_ref().map_or(threads.into(), |cores| cores.team(threads))
     }
@@ -96,7 +97,8 @@ impl Profile {
         }
     }
 
-    /// What computing loses for each byte to a loader on one of its cores; nothing to one that has its own.
+    /// Time that computing loses for each byte to a loader on one of its cores. A loader on its own core
+    /// costs nothing.
     pub(super) fn lost_to_loader(&self, threads: u32) -> Contention {
         let shared = self.cores.as_ref().filter(|cores| cores.placement(threads).shared);
         let lost = |in_llc: bool| match shared {
@@ -122,7 +124,7 @@ impl Storage {
         matches!(self.io, Io::Buffered | Io::Memory)
     }
 
-    /// The same with a loader that is so fast.
+    /// This storage with a loader of `speed`, relative to a big core.
     fn handled(mut self, speed: f64) -> Self {
         self.checksum_gbs *= speed;
         if self.copies() {

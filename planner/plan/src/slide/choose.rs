@@ -31,7 +31,7 @@ pub(super) const LONGEST: usize = 48;
 pub struct Search<'a> {
     prices: Prices<'a>,
     tables: Tables,
-    /// What each layer takes on its own.
+    /// Bytes that each layer takes on its own.
     alone: Vec<u64>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    /// Lower bound and cost of these layers as a group, by lines at a time.
     #[cfg(test)]
     pub fn least_and_all(
         &mut self,
@@ -162,8 +162,8 @@ impl<'a> Search<'a> {
         (least, self.groups_for(least, Aim::Single).unwrap_or_default())
     }
 
-    /// The smallest target for which there are groups, to the page, if that is at most `limit`. Of
-    /// all divisions of the layers, it is the one whose largest part is smallest (a path of least
+    /// The smallest target for which there are groups, to the page, if that is at most `limit`. It
+    /// belongs to the division of the layers whose largest part is smallest (a path of least
     /// bottleneck).
     fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
         // For each number of first layers: the bytes of the largest part.

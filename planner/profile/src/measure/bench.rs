@@ -201,9 +201,9 @@ impl<'a> Bench<'a> {
 /// In what state a layer is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
-    /// With weights in a cache,
+    /// With weights in a cache.
     Warm,
-    /// and the least scratch.
+    /// With weights in a cache and the least scratch.
     Cramped,
     /// With weights in memory.
     Cold,

@@ -151,7 +151,7 @@ impl Measured {
             transform_weights_gbs(&self.of(&groups.transforming), compute);
     }
 
-    /// Those of a group that these kernels can run.
+    /// The samples of a group that these kernels can run.
     fn of(&self, group: &Range<usize>) -> Vec<Sample<'_>> {
         let sample = |index: usize| {
             let network = &self.layers.0[index].0;

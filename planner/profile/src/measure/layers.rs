@@ -71,7 +71,7 @@ pub(super) fn conv(
     network
 }
 
-/// The same with stride 2.
+/// A convolution with stride 2.
 fn strided(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32) -> Network {
     let mut network = conv(isa, kind, size, tap, channels, outputs);
     let layer = &mut network.layers[0];
@@ -252,12 +252,12 @@ pub(super) fn spilling(isa: Isa) -> Vec<Network> {
     vec![winograd(isa, 4, 112, 64, 128), winograd(isa, 4, 112, 128, 128)]
 }
 
-/// Those whose weights a thread's cache holds, to be computed in the smallest blocks.
+/// Winograd convolutions whose weights a thread's cache holds, to be computed in the smallest blocks.
 pub(super) fn in_small_blocks(isa: Isa) -> Vec<Network> {
     vec![winograd(isa, 4, 56, 16, 64), winograd(isa, 4, 56, 128, 32), winograd(isa, 2, 56, 64, 64)]
 }
 
-/// Those whose weights take about as long to read as to use.
+/// Winograd convolutions whose weights take about as long to read as to use.
 pub(super) fn balanced_winograd(isa: Isa) -> Vec<Network> {
     vec![
         winograd(isa, 2, 14, 256, 256),

@@ -25,10 +25,10 @@ use std::time::{Duration, Instant};
 /// Sizes of reads that are measured.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache;
+/// Memory that reads fill, one place after the other. Like the places of loads, it is not in the cache.
 const ARENA_BYTES: u64 = 64 << 20;
 
-/// and of so much, which the cache holds that processors share.
+/// Memory that reads fill and that the last-level cache holds.
 const LLC_BYTES: u64 = 8 << 20;
 
 /// A turn of reads one after the other has this many bytes, at least one read and at most so many.
@@ -130,16 +130,16 @@ fn on_big_cores(unequal: &UnequalCores) -> [Cores; 2] {
     [big[0], other].map(|reading| Cores::pinned(big, reading).unwrap_or_default())
 }
 
-/// What was measured of one storage, into one memory.
+/// Measurements of one storage, into one memory.
 struct Rates {
     reads: Vec<Reads>,
-    /// A checksum, whatever its bytes,
+    /// Fixed time of a checksum.
     checksum_ns: f64,
-    /// and these.
+    /// Rate of checksums.
     checksum_gbs: f64,
     queued_reads: Vec<QueuedRead>,
     together: bool,
-    /// Of rounds of reads one after the other.
+    /// Steadiness of rounds of reads one after the other.
     steady: Extremes,
 }
 
@@ -223,15 +223,15 @@ impl Reader<'_> {
     }
 }
 
-/// What a turn of one memory after the other has told.
+/// Measurements of a turn of one memory after the other.
 struct Turns {
-    /// Of each size: times of reads one after the other, and of their checksums;
+    /// For each size: times of reads one after the other, and of their checksums.
     alone: Vec<(u64, [Vec<f64>; 2])>,
-    /// of each depth and size, times of each of many reads;
+    /// For each depth and size: times of each of many reads.
     deep: Vec<(usize, u64, Vec<f64>)>,
-    /// of groups, when the first and the last had come.
+    /// For each group: when the first and the last read had arrived.
     groups: [Vec<f64>; 2],
-    /// Of each round, what the reads one after the other took together.
+    /// For each round: the time of its reads one after the other.
     rounds: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
+//! The cost of the steps of one layer, in parts that a step's rows, panels and scratch multiply.
 
 use super::blocks::{Blocks, Cut};
 use super::class::Class;
@@ -105,7 +105,7 @@ struct Setting<'a> {
     work: &'a Work,
     compute: &'a Compute,
     threads: u32,
-    /// Those on slower cores counting as part of one.
+    /// The threads, of which those on slower cores count as part of one.
     team: f64,
     /// How much faster all threads are than one.
     speedup: f64,
@@ -144,8 +144,8 @@ impl Setting<'_> {
         }
     }
 
-    /// Bytes of a panel that the layer reads. Of a table these are, of each row, one run of a panel's
-    /// channels (Gather), or a part of each line of the one panel that has the row's entry (Lookup).
+    /// Bytes of a panel that the layer reads. For each row, a Gather reads one run of a panel's
+    /// channels. A Lookup reads a part of each line of the one panel that has the row's entry.
     fn panel_read(&self) -> f64 {
         let &Self { network, stored, work, .. } = self;
         let panel_bytes = f64::from(stored.panel_bytes);
@@ -162,13 +162,13 @@ impl Setting<'_> {
         read.min(panel_bytes)
     }
 
-    /// What steps spend on a stored panel before they can use it, on one thread.
+    /// Time on one thread to make a stored panel usable.
     fn expand_ns(&self) -> f64 {
         let &Self { network, stored, layer, work, compute, .. } = self;
         let panel_bytes = f64::from(stored.panel_bytes);
         let gpu = network.isa == Isa::Cuda;
         let widened = match stored.encoding() {
-            // Of tables little is widened.
+            // Little of a table is widened.
             _ if gpu || TABLES.map(|kind| kind as u32).contains(&stored.kind) => 0.0,
             Some(Encoding::F16 | Encoding::Bf16) => 2.0 * panel_bytes / compute.widen_gbs,
             Some(Encoding::I8) => 4.0 * panel_bytes / compute.widen_gbs,
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Of a table what is looked up is read, and no more than all of it.
+    /// A table is read where it is looked up, and at most once.
     #[test]
     fn tables_are_read_where_rows_are() {
         let mut profile = profile();
@@ -466,7 +466,7 @@ mod tests {
             (network.layers[0].panels, network.layers[0].panel_bytes) = (100, 32_000);
             step_ns(&profile, &network, &whole(&network), 1) / 1000
         };
-        // Of each row eight floats of each panel, or of each line of one panel.
+        // Each row reads eight floats of each panel, or a part of each line of one panel.
         assert_eq!(read_bytes(OpKind::Gather, 2), 2 * 32 * 100);
         assert_eq!(read_bytes(OpKind::Lookup, 2), 2 * 32 * 64);
         for kind in [OpKind::Gather, OpKind::Lookup] {

@@ -8,19 +8,19 @@ use eyelet::ops::winograd::{self, ChannelBlocks};
 use eyelet::pack::{Layer, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 
-/// Inputs and outputs of so many caches of a thread are as near to Winograd's transforms as those by which the
-/// transforms' rate is measured.
+/// Transforms reach their measured rate while inputs and outputs fit this many caches of a thread.
 pub(super) const SPILL_CACHES: u64 = 2;
 
-/// What surrounds the products of a Winograd convolution.
+/// Sizes of the transforms and blocks of a Winograd convolution.
 pub(super) struct Transforms {
     /// Frequencies, over all tiles.
     pub(super) points: f64,
     /// Input channels of a group.
     pub(super) channels: f64,
-    /// Bytes that the input transforms read and write: with one group in every step again, whatever panels it has;
+    /// Bytes that the input transforms read and write. With one group every step transforms all inputs, whatever panels
+    /// it has.
     pub(super) input_bytes: f64,
-    /// else for its groups' channels alone.
+    /// Whether there are several groups. Then a step transforms the channels of its groups alone.
     pub(super) grouped: bool,
     /// Bytes that the output transforms read and write.
     pub(super) output_bytes: f64,

@@ -85,7 +85,7 @@ impl Mixture {
             .sum()
     }
 
-    /// What every choice takes at least.
+    /// Lower bound for all choices.
     fn bound_ns(&self, offers: &[Vec<Offer>]) -> f64 {
         self.cost(offers, &answer(offers, &self.worth)) + self.extra_ns
     }

@@ -209,7 +209,7 @@ impl Search<'_> {
         match self.rng.random_range(1..20) {
             1..8 => self.cut(&mut design),
             8..14 => {
-                // Other weights stay instead, of as many bytes.
+                // Other weights of the same size stay instead.
                 let bytes = self.bytes();
                 if let Some(freed) = self.release(&mut design, bytes) {
                     self.keep(&mut design, freed);

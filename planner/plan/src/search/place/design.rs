@@ -1,5 +1,5 @@
-//! What is decided before a plan has addresses: how finely each layer is cut, how much of it stays,
-//! and which algorithm its steps use.
+//! Designs: decisions before a plan has addresses. They are how finely each layer is cut, how much
+//! of it stays, and which algorithm its steps use.
 //!
 //! Everything else follows. The limits give the slices. Residents go to the start of the arena; the
 //! rest is placed step by step above them ([`place`](super)). Addresses give the thresholds,

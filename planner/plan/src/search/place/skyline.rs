@@ -115,8 +115,8 @@ impl Skyline {
             }
             choice.ends_with(last_use, time)
         };
-        // What is used so late is as good as what is used later: worse than the best so far, or as
-        // late as can be.
+        // Later uses change nothing any more: the place is worse than the best so far already, or
+        // its use is as late as possible.
         let enough = || match choice {
             Choice::Earliest => best.get().map_or(i64::MAX, |best| best.last_use),
             Choice::Latest | Choice::Lowest => time - 1,
@@ -143,7 +143,7 @@ impl Skyline {
                 }
                 let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
                 let address = start.next_multiple_of(align);
-                // What this segment holds by itself is as good anywhere in it.
+                // If the segment alone has room, any place in it is as good.
                 let within = address + bytes <= end;
                 if address < end && address + bytes <= run_end {
                     let last_use = match within {

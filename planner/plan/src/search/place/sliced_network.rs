@@ -1,8 +1,8 @@
 //! Placing: a network cut into slices, put into an arena of a given size.
 //!
-//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. What
-//! a strategy decides is how finely to cut, how much memory residents get, and whether loads run
-//! ahead of the step that needs them.
+//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. A
+//! strategy decides how finely to cut, how much memory residents get, and whether loads run ahead
+//! of the step that needs them.
 
 use super::activations::{ActivationLayout, spans};
 use super::fast_memory::fast_bytes;
@@ -76,7 +76,7 @@ impl<'a> SlicedNetwork<'a> {
         Self { activations, slices, lives, scratch, tables, candidates: Cell::new(0) }
     }
 
-    /// What placing it has taken, in segments of memory that were looked at for places.
+    /// The work of placing it, in segments of memory that were looked at for places.
     pub fn candidates(&self) -> usize {
         self.candidates.get()
     }
@@ -120,8 +120,8 @@ impl<'a> SlicedNetwork<'a> {
         below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
-    /// The plan with its activations from byte `start` on, and nothing else placed in the arena. What
-    /// lies in fast memory is placed.
+    /// The plan with its activations from byte `start` on, and nothing else placed in the arena.
+    /// Buffers in fast memory are placed.
     fn empty(&self, request: &Request<'_>, start: u64) -> Plan {
         let fast = &self.activations.fast;
         let place = |((offset, &lines), in_fast): ((&u64, &u32), &Option<u64>)| pack::Place {
@@ -154,8 +154,8 @@ impl<'a> SlicedNetwork<'a> {
         self.place_by(request, budget, loading, loading != Loading::OnDemand)
     }
 
-    /// The same with everything at the lowest place, which succeeds from
-    /// [`least_bytes`](Self::least_bytes) on: loads run ahead as far as that permits.
+    /// Places everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes)
+    /// on. Loads run ahead as far as that permits.
     pub fn place_lowest(
         &self,
         request: &Request<'_>,
@@ -199,7 +199,7 @@ impl<'a> SlicedNetwork<'a> {
         let sky = Skyline::new(base..end);
         let uses = self.stream(&mut plan, &mut address_of, sky, ahead)?;
 
-        // What no one uses is not asked for.
+        // The arena ends at the last byte that is used.
         plan.arena_bytes =
             used_end(&self.activations.sizes, &plan).max(base).max(1).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
@@ -342,7 +342,7 @@ struct Placed {
     before: i64,
 }
 
-/// What a step's load takes, if it has one.
+/// The bytes of a step's load, 0 if it has none, and how to mark them as used.
 #[derive(Clone, Copy)]
 struct Weights<'a> {
     bytes: u64,
@@ -360,8 +360,8 @@ fn no_preload(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) 
     place(sky, weights, scratch, time, [Choice::Lowest, Choice::Lowest])
 }
 
-/// The same with the one of both going first with which less is used: the scratch goes no higher
-/// than it does without weights.
+/// Both as low as possible, in the order that uses less memory. The scratch goes no higher than it
+/// does without weights.
 fn lowest(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
     if weights.bytes == 0 || scratch == 0 {
         return no_preload(sky, weights, scratch, time);

@@ -52,8 +52,8 @@ impl PlanBuilder<'_> {
     }
 
     /// Keeps weights that are used in the pack, of up to `capacity` bytes together. In flash that is
-    /// slower than memory, a step takes longer by a known time. So layers are worth so many
-    /// nanoseconds for each byte of memory that they take, and those that are worth most stay.
+    /// slower than memory, a step takes longer by a known time. So each layer saves a number of
+    /// nanoseconds for each byte of memory that it takes. Layers that save most stay.
     fn copy_slow(&self, design: &mut Design, capacity: u64) {
         let network = self.request.network;
         let slices = design.slices(network, &self.activations);

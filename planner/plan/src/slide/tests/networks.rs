@@ -11,7 +11,7 @@ use eyelet_model::passes::lower;
 use eyelet_model::testing::{Draw, Net, attention, grown, window};
 use proptest::prelude::*;
 
-/// The rings of a network whose longest run of layers slides, by so many lines, in the order of buffers.
+/// The rings of a network whose longest run of layers slides by `lines` lines, in the order of buffers.
 fn rings(net: &Net, lines: u32) -> Vec<u32> {
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let layers = runs(&network).swap_remove(0);
@@ -132,7 +132,7 @@ fn a_layer_by_itself_writes_over_what_it_has_read() {
     for (lines, reloads_weights) in [(1, false), (4, false), (1, true), (4, true)] {
         let (mut plan, bytes) =
             plan(&mut network, &[Group { layers: layer..layer + 1, lines, reloads_weights }]);
-        // Lines of 64 pixels with as many channels: those of a step, and one that the next step sees.
+        // Lines of 64 pixels with 64 channels: those of a step, and one that the next step sees.
         let line = 64 * 64 * 4;
         let apart = u64::from(lines + 1) * line;
         let rings = vec![0; network.buffers.len()];
@@ -309,7 +309,7 @@ fn nothing_slides_on_a_gpu() {
     }
 }
 
-/// Of networks as they are, whatever steps are computed by.
+/// Networks as they are, for all algorithms of steps.
 #[test]
 fn steps_are_lent_no_more_than_is_reckoned_with() {
     for name in ["squeezenet1_1", "mobilenet_v2"] {
