@@ -406,10 +406,12 @@ impl Kernels {
             next_step,
             next_share,
         };
-        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr`
-        // rows, with `segments · rows` pointers, behind each of which `readable` floats are
-        // readable; the output has `rows` rows and is exclusive, the addend has its size. These
-        // kernels exist only on processors that can run them (`Kernels::for_isa`).
+        // SAFETY:
+        // - Lists were cut into this many strips of up to `mr` rows, with `segments · rows`
+        //   pointers (checked above).
+        // - `readable` floats are readable from each pointer on.
+        // - The output has `rows` rows and is exclusive; the addend has its size.
+        // - These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.igemm)(&call) }
     }
 

@@ -361,9 +361,12 @@ impl Kernels {
             if !residual.is_null() {
                 output.residual = residual.wrapping_add(first * residual_pitch);
             }
-            // SAFETY: `products` has NR floats of each frequency after the first tiles', of which
-            // these are one, as was checked; so was the bias. Lines and columns were cut to those
-            // of `out`, whose size the residual has; the kernels are those of this processor.
+            // SAFETY:
+            // - `products` has NR floats of each frequency after those of the first tiles (checked
+            //   above).
+            // - The bias has NR floats (checked above).
+            // - Lines and columns were cut to those of `out`, whose size the residual has.
+            // - The kernels are those of this processor.
             unsafe { (self.winograd.output)(&output) }
         }
     }

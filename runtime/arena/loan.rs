@@ -152,10 +152,15 @@ impl<'a> Loan<'a> {
             })
         };
         for (part, at) in parts() {
-            // SAFETY: the loan is mapped in the order of physical memory, so that byte `at` of it is where the part goes. That is
-            // where the part lies or before that, after all parts before it. Both are inside of the loan, which is ours. What
-            // is written was a chunk's, or a part's that has been copied. By the caller's promise nobody
-            // views either: they see the same bytes again when the part is mapped below.
+            // SAFETY:
+            // - The loan is mapped in the order of physical memory, so the part belongs at byte
+            //   `at` of it.
+            // - That is where the part lies or before it, and after all parts before it.
+            // - Both places are inside of the loan, which is ours.
+            // - The bytes that are overwritten were a chunk's, or those of a part that has been
+            //   copied.
+            // - By the caller's promise nobody views either. They see the same bytes again when the
+            //   part is mapped below.
             unsafe { core::ptr::copy(range.add(part.start), base.add(at), part.len()) };
         }
         let physical = arena.kept.get();

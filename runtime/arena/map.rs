@@ -114,10 +114,13 @@ impl MappedArena {
         }
         let base = base.cast::<u8>();
         let before = if huge { base.align_offset(HUGE_PAGE) } else { 0 };
-        // SAFETY: `before` is less than `spare`, so that `bytes` from there on, up to the next
-        // border, are inside the mapping; what is given back and what is advised about are parts of
-        // it, which nobody else knows. A kernel without huge pages refuses the advice, one that
-        // cannot split the mapping keeps it whole: both change nothing that matters.
+        // SAFETY:
+        // - `before` is less than `spare`, so `bytes` bytes from there on, up to the next border,
+        //   are inside the mapping.
+        // - The parts that are given back or advised about are parts of it, which nobody else
+        //   knows.
+        // - A kernel without huge pages refuses the advice, and one that cannot split the mapping
+        //   keeps it whole: both are harmless.
         let start = unsafe {
             let start = base.add(before);
             if before > 0 {

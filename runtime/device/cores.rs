@@ -112,10 +112,12 @@ impl Cores {
     }
 }
 
-// SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each core
-// calls one part after the other under its own number; a caller that does all parts alone has no
-// round. `Rounds::run` returns, and unwinds, when all parts of each round are finished or were taken
-// back.
+// SAFETY:
+// - `Claims` deals out each part of a round once, and rounds have different parts.
+// - Each core calls one part after the other under its own number. A caller that does all parts
+//   alone has no round.
+// - `Rounds::run` returns, or unwinds, only when all parts of each round are finished or were taken
+//   back.
 unsafe impl Device for Cores {
     fn threads(&self) -> usize {
         self.rounds.threads()

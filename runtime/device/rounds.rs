@@ -46,10 +46,13 @@ pub(super) struct Rounds {
     threads: AtomicUsize,
 }
 
-// SAFETY: everything but `task` is atomic. `task` is written by whoever holds `busy`, while no
-// round is open, and read by threads that have claimed a part, while one is: `claims` (release,
-// acquire) orders the write before those reads, `finished` (release, acquire) orders them before
-// the next write. Its target is Sync.
+// SAFETY:
+// - Everything but `task` is atomic.
+// - The holder of `busy` writes `task` while no round is open. Threads that have claimed a part
+//   read it while one is.
+// - `claims` (release, acquire) orders the write before those reads. `finished` (release, acquire)
+//   orders them before the next write.
+// - The target of `task` is Sync.
 unsafe impl Sync for Rounds {}
 // SAFETY: the pointer in it is only used during `run`, which borrows this.
 unsafe impl Send for Rounds {}

@@ -268,9 +268,11 @@ impl Callback {
 /// `EAGAIN`: more reads than there may be.
 const AGAIN: i32 = 11;
 
-// SAFETY: the caller has promised that its device writes to the bytes of a read only from when
-// `start` is called until `finish` has returned, and never if `start` has failed. Numbers in use are
-// not given again. Functions of C do not unwind.
+// SAFETY:
+// - The caller has promised that its device writes to the bytes of a read only from the call of
+//   `start` until `finish` has returned, and never if `start` has failed.
+// - Numbers in use are not given again.
+// - Functions of C do not unwind.
 unsafe impl ReadQueue for Callback {
     fn depth(&self) -> usize {
         self.flying.map_or(1, |flying| flying.most)

@@ -166,9 +166,11 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
             Source::Storage(storage) => {
                 State::Arrived(storage.read(offset, unsafe { &mut *bytes }))
             }
-            // SAFETY: the bytes are apart from those of other reads, and nobody else's before this
-            // one has been waited for, by the caller's promise. The storage is borrowed by this
-            // value and given back when `drop` has waited, since `lend` only lends this value.
+            // SAFETY:
+            // - By the caller's promise, the bytes are apart from those of other reads, and nobody
+            //   else's before this read has been waited for.
+            // - This value borrows the storage, and gives it back when `drop` has waited, since
+            //   `lend` lends only this value.
             Source::Queue(queue, _) => match unsafe { queue.submit(offset, bytes) } {
                 Ok(number) => State::Flying(number),
                 Err(error) => State::Arrived(Err(error)),
