@@ -112,17 +112,17 @@ impl OfLayer<'_> {
             (true, false) => least(1),
             (false, _) => least(lines),
         };
-        let nearness = &bound.nearness[index];
+        let cached_rings = &bound.cached_rings[index];
         let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
             costs.least_ns(&step(lines, count), scratch, outside)
         };
         let ns = |lines: u32, count: u32, scratch: f64| match slides {
             // Other layers that slide do not depend on where activations are.
-            true if wants_scratch => nearness
+            true if wants_scratch => cached_rings
                 .of(lines)
                 .map(|outside| ns_by(lines, count, scratch, Some(outside)))
                 .fold(f64::INFINITY, f64::min),
-            true => ns_by(lines, count, scratch, Some(nearness.best())),
+            true => ns_by(lines, count, scratch, Some(cached_rings.best())),
             false => ns_by(lines, count, scratch, None),
         };
         let part = in_arena(network, least_slice_bytes(network, index)) as f64;
@@ -136,7 +136,7 @@ impl OfLayer<'_> {
             scratch: scratch as f64,
             ns: &ns,
             floor: &|lines, count| {
-                ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
+                ns_by(lines, count, f64::INFINITY, slides.then_some(cached_rings.best()))
             },
             wants_scratch,
         };

@@ -51,10 +51,10 @@
 //! choice of algorithms for a pack is made by that.
 
 mod alive;
+mod cached_rings;
 mod contention;
 mod demands;
 mod groups;
-mod nearness;
 mod reading;
 mod steps;
 
@@ -64,12 +64,12 @@ use crate::request::Request;
 use crate::slide::{least_bytes, touched};
 use crate::steps::whole;
 use alive::Alive;
+use cached_rings::CachedRings;
 use demands::{Algorithms, Demands};
 use eyelet::pack::{Layer, NONE};
 use eyelet_model::algorithm::transforms_on_load;
 use eyelet_model::network::Network;
 use eyelet_model::tables::Tables;
-use nearness::Nearness;
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ pub struct Bound {
     in_rings: Vec<bool>,
     /// For each layer: the shares of its activations that are in no ring, for some choices of
     /// rings.
-    nearness: Vec<Nearness>,
+    cached_rings: Vec<CachedRings>,
     /// Least time of a byte in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// Time by which a byte that is read slows computing down.
@@ -166,13 +166,13 @@ impl Bound {
         let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(buffer(id)));
         let in_rings: Vec<bool> = network.layers.iter().map(in_ring).collect();
         let cache_bytes = profile.compute.cache_bytes;
-        let nearness = |layer: usize| match &touched[layer] {
+        let cached_rings = |layer: usize| match &touched[layer] {
             Some(touched) if in_rings[layer] => {
-                Nearness::new(network, layer, cache_bytes, touched, &is_ring)
+                CachedRings::new(network, layer, cache_bytes, touched, &is_ring)
             }
-            _ => Nearness::none(),
+            _ => CachedRings::none(),
         };
-        let nearness = (0..layers).map(nearness).collect();
+        let cached_rings = (0..layers).map(cached_rings).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -188,7 +188,7 @@ impl Bound {
             buffers,
             slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
-            nearness,
+            cached_rings,
             contention_ns_per_byte: profile.least_drag_ns_per_byte(threads).min(reading),
             channels,
         }
@@ -198,7 +198,7 @@ impl Bound {
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
         Self {
             in_rings: vec![false; alive.len()],
-            nearness: vec![Nearness::none(); alive.len()],
+            cached_rings: vec![CachedRings::none(); alive.len()],
             slides: vec![false; alive.len()],
             buffers: Vec::new(),
             tables: 0,

@@ -11,7 +11,7 @@
 //! line: the work for each line is the same, and all other work is divided by more lines. So the
 //! most lines that fit are best if scratch changes nothing. A step of parts of lines takes no less
 //! for each than one that makes whole lines. But more lines may not stay in a cache
-//! ([`nearness`](super::nearness)). Then the bound is the time that they would take if they did.
+//! ([`cached_rings`](super::cached_rings)). Then the bound is the time that they would take if they did.
 
 /// A layer, by an algorithm, in a budget.
 pub(super) struct Layer<'a> {
