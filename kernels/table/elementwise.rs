@@ -123,13 +123,13 @@ unsafe extern "C" fn f32_binary_portable(t: &Binary) {
     }
 }
 
-/// What an operand of arithmetic has for a rectangle of the output.
+/// The part of an operand of arithmetic that belongs to a rectangle of the output.
 #[derive(Clone, Copy, Debug)]
 pub enum OperandPart<'a> {
     /// The output itself (in place).
     Output,
-    /// A matrix that has one row or as many as the output, and one column or as many: what it has
-    /// one of holds for all rows, or columns.
+    /// A matrix that has one row or the output's rows, and one column or the output's columns. A
+    /// single row or column is broadcast.
     Mat(MatRef<'a>),
 }
 

@@ -28,7 +28,7 @@ pub struct Product {
 pub struct Gemms<'a> {
     kernels: &'a Kernels,
     lists: Indirection<'a>,
-    /// What a product reads, if it is one chain.
+    /// The pointers that a product reads by, if it is one chain.
     pointers: &'a [*const f32],
     weights: &'a [f32],
     out: &'a mut [f32],
@@ -38,7 +38,7 @@ pub struct Gemms<'a> {
     len: usize,
     /// Whether products go on from what the output holds.
     resume: bool,
-    /// What is used after all of them, and has not been fetched yet.
+    /// The data that is used after all of them, and has not been fetched yet.
     prefetch: Prefetch,
     /// The last call.
     call: Strips,

@@ -62,7 +62,7 @@ impl<'a> Side<'a> {
         Side::Mat { mat, rows, strides: [stride(0), stride(1), stride(2)] }
     }
 
-    /// Whether it goes on by as many rows with each of the output's rows.
+    /// Whether it has a row for each row of the output, or one for all.
     fn is_even(&self, all: usize) -> bool {
         match *self {
             Side::Output => true,
@@ -112,8 +112,8 @@ pub(super) fn sides<'a, const N: usize>(
     Some(sides)
 }
 
-/// Runs `task` on the rectangles of a step's output, of at most so many elements where they have
-/// several rows, with each operand's part for it.
+/// Runs `task` on rectangles of a step's output, with each operand's part for it. Rectangles of
+/// several rows have at most `most` elements.
 pub(super) fn by_rectangles<const N: usize>(
     call: Call<'_>,
     sides: [Side<'_>; N],

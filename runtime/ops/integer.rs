@@ -24,7 +24,7 @@ pub(super) const ROW: Operator = Operator {
     ..Operator::new(OpKind::Integer, 2, validate, run)
 };
 
-/// What an operation on words reads and makes.
+/// The element types that an operation on words reads and makes.
 fn of_operation(code: u32) -> (Element, Element) {
     use Element::{Float, Word};
     match IntegerOp::from_code(code) {
@@ -166,7 +166,7 @@ fn one(op: IntegerOp, operands: [OperandPart<'_>; 1], out: MatMut<'_>) {
     }
 }
 
-/// What division leaves, with the divisor's sign.
+/// The remainder of a division, with the divisor's sign.
 fn modulo(a: i32, b: i32) -> i32 {
     if b == 0 {
         return 0;

@@ -1,9 +1,9 @@
 //! Operators that make each word of their output from one word of each operand.
 //!
-//! Words are gathered into as many lanes as vectors have, for any processor, and a few times more.
-//! So one loop over arrays of a constant length serves all operators and all ways of broadcasting,
-//! and the compiler makes vectors of it. All it does with words is what the operator says: it has
-//! the same bits on every processor.
+//! Words are gathered into more lanes than the vectors of any processor have. So one loop over
+//! arrays of a constant length serves all operators and all ways of broadcasting, and the compiler
+//! makes vectors of it. The operator alone decides what is computed, so results have the same bits
+//! on every processor.
 
 use crate::kernels::table::OperandPart;
 use crate::matrix::MatMut;
@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 /// Words that are computed at a time.
 const LANES: usize = 64;
 
-/// Makes each word of a rectangle of the output. What operands lack of a row's last lanes is zero.
+/// Makes each word of a rectangle of the output. Missing lanes at the end of a row are zero.
 pub(super) fn map<const N: usize>(
     operands: [OperandPart<'_>; N],
     mut out: MatMut<'_>,

@@ -156,8 +156,7 @@ fn infinities_are_numbers_like_others() {
         let softmax = layer(OpKind::Softmax, Activation::NONE, &());
         let case = Case::new(softmax, &mut Random::new(4), &[IMAGE], IMAGE);
         let found = put(&case, 0, 30, odd).run_everywhere();
-        // Of plus infinity, as elsewhere, nothing but NaN is left: the difference of two
-        // infinities.
+        // Plus infinity makes NaN, as elsewhere: the difference of two infinities.
         assert_eq!(found[21..42].iter().all(|x| x.is_nan()), odd > 0.0);
         assert!(odd > 0.0 || found[30] == 0.0);
     }
@@ -241,7 +240,7 @@ fn means_of_many_keep_their_bound() {
         kernels.pool(Pooling::Average(25e6), pixels, taps, mat);
         assert_eq!(out, [1.0], "{}", kernels.name());
     }
-    // What a rectifier leaves of noise: all errors of a chain would add up.
+    // Rectified noise: all errors of a chain would add up.
     for (height, width, channels) in [(1080, 1920, 1), (96, 96, 3), (60, 70, 37), (17, 1, 300)] {
         let noise = floats(height * width * channels, 7);
         let noise: Vec<f32> = noise.into_iter().map(|x| x.max(0.0)).collect();

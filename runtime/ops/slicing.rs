@@ -1,4 +1,4 @@
-//! What of a layer a step can make: which of its rows and panels, and in which rings.
+//! The slices that a step can make of a layer: rows and panels, and the rings that they may lie in.
 
 use super::conv::chains;
 use super::{

@@ -1,4 +1,4 @@
-//! What holds for all operators: hostile records are harmless, and results have the same bits on
+//! Invariants of all operators: hostile records are harmless, and results have the same bits on
 //! every target.
 
 use super::testing::{Case, Random, layer};

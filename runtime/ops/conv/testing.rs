@@ -60,14 +60,14 @@ pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
 }
 
 impl Case {
-    /// A depthwise convolution instead: as many groups as channels.
+    /// A depthwise convolution instead: a group for each channel.
     pub fn depthwise(mut self) -> Self {
         self.kind = OpKind::Depthwise;
         self.params.groups = self.input.dims[3];
         self
     }
 
-    /// A convolution in groups of so many channels, as many in as out, of which panels hold
+    /// A convolution in groups of `group` input and `group` output channels, of which panels hold
     /// several.
     pub fn spanned(mut self, group: u32) -> Self {
         self.kind = OpKind::Depthwise;
@@ -120,7 +120,7 @@ impl Case {
         self
     }
 
-    /// Panels of so many channels, if they have room for more.
+    /// Panels that hold `width` channels, if they have room for more.
     pub fn width(mut self, width: u32) -> Self {
         self.width = width;
         self

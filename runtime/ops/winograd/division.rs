@@ -23,7 +23,7 @@ const GROUP: usize = 4;
 /// least scratch.
 const L2_BYTES: u64 = 192 << 10;
 
-/// A block has at least as many tiles, where there are as many, however little scratch there is.
+/// The fewest tiles of a block, unless there are fewer, however little scratch there is.
 pub const FEW_TILES: usize = 4;
 
 /// Multiplications of a product with a panel that are worth its call: with few channels and narrow
@@ -45,7 +45,7 @@ pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     wanted.max(worth.min(in_l2)).min(fit).max(FEW_TILES)
 }
 
-/// What threads divide.
+/// The dimension that threads divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Divide {
     /// Rows of tiles.
@@ -100,7 +100,7 @@ impl Division {
         let panels = slice.count as usize;
         // The fewest groups that have them: scratch is the same wherever a slice begins.
         let groups = panels.div_ceil(outputs.panels.max(1));
-        // What the step makes of one image.
+        // The lines that the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
         let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
         let points = (tile + 2) * (tile + 2);
