@@ -27,7 +27,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// The cores of so many threads that compute.
+    /// The cores of `threads` compute threads.
     pub fn computing(&self, threads: u32) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.count).collect();
         let big = |core: &u32| self.big.iter().position(|big| big == core).unwrap_or(usize::MAX);
@@ -52,7 +52,7 @@ impl Cores {
         self.big.is_empty() || self.big.contains(&core)
     }
 
-    /// What is wrong with them, for a board of so many threads: the key, and the reason.
+    /// An error in them, for a board of `threads` threads: the key, and the reason.
     pub(crate) fn wrong(&self, threads: Option<u32>) -> Option<(&'static str, String)> {
         let Self { count, big, little_speed, loader, .. } = self;
         if let Some(threads) = threads.filter(|threads| threads > count) {

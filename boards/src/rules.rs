@@ -1,4 +1,4 @@
-//! What must hold among several keys of a description.
+//! Rules among several keys of a description.
 
 use crate::check::{Place, at, inner, integer, locate, narrow, tables};
 use crate::error::Error;
@@ -78,7 +78,7 @@ pub(crate) fn check_profile(place: Place<'_>, table: &DeTable<'_>) -> Result<(),
     }
 }
 
-/// What is wrong with a memory next to those before it: the key, and the reason.
+/// A conflict of a memory with those before it: the key, and the reason.
 fn clash(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     let Memory { name, base, .. } = memory;
     if before.iter().any(|other| other.name == *name) {
@@ -96,7 +96,7 @@ fn clash(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     Some(("base", reason))
 }
 
-/// What is wrong with the regions of a memory: the key, and the reason.
+/// An error in the regions of a memory: the key, and the reason.
 fn regions(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     for region in Region::ALL.into_iter().filter(|region| memory.region(*region) > 0) {
         let key = region.name();
@@ -218,7 +218,7 @@ stack = "16KiB"
         assert_eq!((plain.board().compute_cores(), plain.board().loader_core()), (vec![], None));
     }
 
-    /// What is changed, the key that is named, and a part of the reason. The line is that of the changed text.
+    /// A change, the key that the error names, and a part of the reason. The line is that of the changed text.
     #[test]
     fn faults_have_a_line_a_key_and_a_reason() {
         let text = file();

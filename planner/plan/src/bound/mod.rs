@@ -23,9 +23,9 @@
 //!
 //! Layers can slide ([`slide`](crate::slide)): images between them need not be there as a whole,
 //! and their steps alternate. A buffer that could be a ring counts with the lines that one of its
-//! readers sees at once, direct scratch of steps of few rows with nothing, and computing as if all
-//! activations stayed in the cache, but that transforms find only those near that can be in rings.
-//! A buffer is no ring where lines that have to be somewhere do not fit the budget
+//! readers sees at once, direct scratch of steps of few rows as 0, and computing as if all
+//! activations stayed in the cache. Transforms find only those activations in a cache that can be
+//! in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
 //! ([`least_bytes`]). If whole buffers may share bytes, line by line, the larger ones count
 //! (`alive`). Weights come from where a plan of that size finds them, and transforms read tiles as
 //! far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time

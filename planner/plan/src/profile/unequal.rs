@@ -87,8 +87,8 @@ impl Profile {
         self.cores.as_ref().map_or(threads.into(), |cores| cores.team(threads))
     }
 
-    /// The storage, as a loader next to so many threads uses it in an arena that the shared cache holds (`in_llc`) or a
-    /// larger one: with what that core takes to verify and to copy.
+    /// The storage as a loader uses it while `threads` threads compute, in an arena that the last-level cache holds
+    /// (`in_llc`) or a larger one. It includes the time of the loader's core to verify and to copy.
     pub(super) fn storage_for(&self, in_llc: bool, threads: u32) -> Storage {
         let storage = self.storage.of_arena(in_llc);
         match &self.cores {
@@ -134,7 +134,7 @@ impl Storage {
         self
     }
 
-    /// What a loader works on a big core for each byte of a large read.
+    /// Time of a loader on a big core for each byte of a large read.
     fn handling_ns_per_byte(&self) -> f64 {
         let largest = self.reads.last().filter(|_| self.copies());
         1.0 / self.checksum_gbs + largest.map_or(0.0, |read| 1e3 / read.mbs)

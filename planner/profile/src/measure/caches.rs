@@ -37,7 +37,7 @@ fn kept(least: u64, declared: u64, most: u64, gbs: impl Fn(u64) -> f64) -> u64 {
     sizes.find(|bytes| gbs(*bytes) >= between).unwrap_or(least.min(declared))
 }
 
-/// Rate of going through so many lines.
+/// Rate of reading these lines.
 fn gbs(lines: &[Line]) -> f64 {
     let begin = Instant::now();
     let mut times = Vec::new();

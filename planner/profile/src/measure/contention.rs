@@ -1,9 +1,9 @@
-//! What computing loses while storage is read: measured by doing both at once.
+//! Measures the time that computing loses while storage is read, by doing both at once.
 //!
 //! Convolutions are computed over and over, while another thread now reads, and verifies what it has read, and now does not.
-//! What they take longer is divided by the bytes that were read meanwhile. Once all that is used fits the cache that
-//! processors share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those
-//! here read much, some and little of it, as a network's do in turn.
+//! Their extra time is divided by the bytes that were read meanwhile. Once all that is used fits the cache that processors
+//! share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those here read
+//! much, some and little of it, as a network's do in turn.
 
 use super::bench::{Bench, State, Weights, median};
 use super::done::Done;
@@ -38,7 +38,7 @@ struct Case<'a> {
     lost: Vec<f64>,
 }
 
-/// What the reader is told, and tells.
+/// Messages to and from the reader.
 #[derive(Default)]
 struct Reading {
     /// Bytes of the arena in which reads take turns; 0 to rest.
@@ -89,7 +89,7 @@ impl Reading {
     }
 }
 
-/// Measures both in so many pairs of turns, reading from the first `file_bytes` of a file; each on its cores.
+/// Measures both in `pairs` pairs of turns, each on its cores. Reads the first `file_bytes` bytes of a file.
 pub fn measure(
     kernels: &Kernels,
     name: &CStr,

@@ -84,7 +84,8 @@ impl Measured {
         groups.each_ref().map(|group| self.of(group))
     }
 
-    /// What follows from the layers of each class. A class without a kernel of its own costs what convolutions do.
+    /// The rates that follow from the layers of each class. A class without a kernel of its own has the costs of
+    /// convolutions.
     fn rates(&self, kernels: &Kernels, team: f64) -> Compute {
         let slow = Fit { rate: 1.0, piece_ns: 0.0, sped: 1.0 };
         let conv_1x1 = Fit::new(&self.class(Class::Conv1x1)).unwrap_or(slow);
@@ -129,10 +130,10 @@ impl Measured {
         }
     }
 
-    /// What follows from further layers, one after the other: each by what is known before.
+    /// Fits the rest to further layers, one number after the other, each with those found before.
     fn fit_rest(&self, compute: &mut Compute) {
         let groups = &self.groups;
-        // What a step costs that has next to nothing to do.
+        // The cost of a step that has next to nothing to do.
         let beyond = self.of(&groups.small).first().map_or(0.0, |s| s.ns[1] - s.work.ns(compute));
         compute.step_overhead_ns = beyond.max(100.0) as u64;
         let mut all = self.class(Class::Winograd);
@@ -162,7 +163,7 @@ impl Measured {
     }
 }
 
-/// What a class's layers take: their work at a rate, and for each piece something more.
+/// The time of a class's layers: their work at a rate, and a fixed time for each piece.
 #[derive(Clone, Copy)]
 struct Fit {
     rate: f64,
@@ -234,10 +235,10 @@ impl Groups {
     }
 }
 
-/// What was measured of a machine's kernels.
+/// Measurements of a machine's kernels.
 pub struct Kernel {
     pub rates: Compute,
-    /// Of convolutions: the floating-point operations of each, and the nanoseconds that it takes on one thread.
+    /// For each convolution: its floating-point operations, and its nanoseconds on one thread.
     pub convolutions: Vec<(f64, f64)>,
     /// How steady it was, on one thread and on all.
     pub turns: [Extremes; 2],
@@ -269,15 +270,15 @@ fn scaling(sped: [f64; 2], team: f64) -> f64 {
     if more > 0.0 { (((sped[0] + sped[1]) / 2.0 - 1.0) / more).clamp(0.0, 1.0) } else { 1.0 }
 }
 
-/// What layers take longer for each byte of weights that is in memory, and not in a cache.
+/// Extra time of layers for each byte of weights that is in memory instead of a cache.
 fn waited([warm, cold]: &[Vec<Sample>; 2]) -> f64 {
     let sum = |samples: &[Sample]| samples.iter().map(|s| s.ns[0]).sum::<f64>();
     let bytes: f64 = cold.iter().map(Sample::weights).sum();
     if bytes > 0.0 { ((sum(cold) - sum(warm)) / bytes).max(0.0) } else { 0.0 }
 }
 
-/// What is left of the time of Winograd convolutions when the operations of their products are taken off: with all the scratch
-/// that they can use, and with the least.
+/// Fits the time of Winograd convolutions beyond the operations of their products, with all the scratch that they can use,
+/// and with the least.
 fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
     let all = all.iter().map(|sample| (sample, false));
     let samples: Vec<_> = all.chain(least.iter().map(|sample| (sample, true))).collect();
@@ -299,7 +300,7 @@ fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
 /// The rate of transforming weights with which steps that do so are predicted to take as long together as they do. Weights come
 /// from memory, and what is made of them stays in a thread's cache.
 fn transform_weights_gbs(samples: &[Sample], compute: &Compute) -> f64 {
-    // Bytes made, and what is predicted of making so many a nanosecond.
+    // Bytes made, and the predicted time at a rate of `gbs`.
     let of = |gbs: f64| {
         let compute = Compute { transform_weights_gbs: gbs, ..compute.clone() };
         let each = samples.iter().filter_map(|sample| transforming(sample.network, &compute));

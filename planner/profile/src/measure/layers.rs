@@ -81,7 +81,7 @@ fn strided(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: 
     network
 }
 
-/// A 3x3 convolution in groups of so many channels, of which panels hold several.
+/// A 3x3 convolution in groups of `group` channels, of which panels hold several.
 fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
     let mut network = conv(isa, OpKind::Depthwise, size, 3, channels, channels);
     let layer = &mut network.layers[0];

@@ -31,7 +31,8 @@ const ARENA_BYTES: u64 = 64 << 20;
 /// Memory that reads fill and that the last-level cache holds.
 const LLC_BYTES: u64 = 8 << 20;
 
-/// A turn of reads one after the other has this many bytes, at least one read and at most so many.
+/// Bytes of a turn of reads one after the other. A turn has at least one read, and at most
+/// [`TURN_READS`].
 const TURN_BYTES: u64 = 8 << 20;
 const TURN_READS: u64 = 64;
 
@@ -45,9 +46,8 @@ const DEEPER_TURN: Duration = Duration::from_millis(5);
 /// More than most storage reads in a turn.
 const DEEPER_BYTES: u64 = 24 << 20;
 
-/// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
-/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`. Also
-/// returns how steady it was.
+/// Measures the storage that `folder` is on, as `io` reads it: with everything in the page cache, unless reads bypass it,
+/// and as a loader reads it while threads compute. Handing a load over costs `latency_ns`. Also returns how steady it was.
 pub fn measure(
     folder: &Path,
     io: Io,
@@ -198,9 +198,9 @@ impl Reader<'_> {
         Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
     }
 
-    /// Nanoseconds of each of many reads with up to `depth` under way: from the moment that the first
-    /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
-    /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
+    /// Nanoseconds of each of many reads with up to `depth` in flight, from the arrival of the first one, when the most
+    /// possible have begun. They continue in memory where those of the turn before have ended, since a cache has the bytes
+    /// that were just written, and reads into it are faster (2.0 GB/s into the same 4 MiB, 1.5 into 16).
     fn queued_reads(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
         let Self { source, file_bytes, memory, from, to, spin_ns, .. } = self;
         let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
@@ -306,8 +306,8 @@ impl Turns {
     }
 }
 
-/// Throughput of reads of all sizes that fit into so many bytes of memory, one after the other and with several under way, of which
-/// a storage takes `depth`, each looked for so long; and that of the checksum.
+/// Throughput of the checksum, and of reads of all sizes that fit into memories of `sizes` bytes, one after the other and
+/// with several in flight. The storage takes up to `depth`.
 fn rates(
     source: &mut Source,
     memory: &mut [u8],
