@@ -29,7 +29,7 @@ mod winograd;
 
 pub use chains::{CHAIN, Chains};
 pub use dwconv::Strip;
-pub use elementwise::Beside;
+pub use elementwise::OperandPart;
 pub use gemms::{Gemms, Product};
 pub use grid::Grid;
 pub use igemm::{Addend, Panel, Target};

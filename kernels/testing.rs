@@ -1,6 +1,6 @@
-//! What the tests of kernels and of the operators that call them share: numbers, packing, threads,
-//! scratch, and the two references: double precision, and the chain of fused multiply-adds that
-//! every kernel must reproduce bit for bit.
+//! Helpers of the tests of kernels and operators: numbers, packing, threads, scratch, and two
+//! references. The references are double precision, and the chain of fused multiply-adds that every
+//! kernel must reproduce bit for bit.
 #![allow(unsafe_code)]
 
 use super::Kernels;

@@ -1,4 +1,4 @@
-//! What a description says about the memory, the cores and the storage of a board.
+//! The memory, the cores and the storage of a board, from its description.
 
 use crate::check::{bytes, inner, narrow, natural, number, tables, text};
 use crate::cores::Cores;
@@ -22,7 +22,7 @@ pub struct Board {
     pub memories: Vec<Memory>,
 }
 
-/// What packs are read from.
+/// The storage that packs are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub kind: String,
@@ -35,7 +35,7 @@ pub struct Memory {
     pub kind: MemoryKind,
     pub base: u64,
     pub bytes: u64,
-    /// What one core reads of it, bytes a nanosecond.
+    /// Rate at which one core reads it, in bytes a nanosecond.
     pub gbs: Option<f64>,
     /// Bytes of each region in it, by [`Region::ALL`]; 0 where it has none.
     regions: [u64; 5],
@@ -48,7 +48,7 @@ pub enum MemoryKind {
     Flash,
 }
 
-/// What a memory is set aside for.
+/// The use that a memory is set aside for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// Bytes of the network that mean nothing between two inferences: activations, scratch, streamed weights.
@@ -102,7 +102,7 @@ impl Board {
         self.memories.iter().find(|memory| memory.region(region) > 0)
     }
 
-    /// The cores that compute, as many as threads: the large ones first. Empty where the description has no cores.
+    /// The cores that compute, one for each thread: the large ones first. Empty if the description has no cores.
     pub fn compute_cores(&self) -> Vec<u32> {
         let threads = self.threads.unwrap_or(1);
         self.cores.as_ref().map_or_else(Vec::new, |cores| cores.computing(threads))
@@ -112,7 +112,7 @@ impl Board {
     /// where all compute and none is named.
     pub fn loader_core(&self) -> Option<u32> {
         let cores = self.cores.as_ref()?;
-        cores.loader_beside(&self.compute_cores())
+        cores.loader_for(&self.compute_cores())
     }
 
     /// Reads what the schema has found good.

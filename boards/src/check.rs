@@ -180,7 +180,7 @@ fn shown(value: &Spanned<DeValue<'_>>) -> String {
     }
 }
 
-/// What a value must be, in words.
+/// The expected kind of a value, in words.
 fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Text => "a string that is not empty".to_owned(),

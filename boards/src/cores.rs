@@ -27,7 +27,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// The cores of so many threads that compute.
+    /// The cores of `threads` compute threads.
     pub fn computing(&self, threads: u32) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.count).collect();
         let big = |core: &u32| self.big.iter().position(|big| big == core).unwrap_or(usize::MAX);
@@ -41,7 +41,7 @@ impl Cores {
     }
 
     /// The core of the loader next to those that compute; `None` where all do and none is named.
-    pub fn loader_beside(&self, computing: &[u32]) -> Option<u32> {
+    pub fn loader_for(&self, computing: &[u32]) -> Option<u32> {
         let free = || (0..self.count).filter(|core| !computing.contains(core));
         let little = free().find(|core| !self.big.contains(core));
         self.loader.or(little).or(free().next())
@@ -52,7 +52,7 @@ impl Cores {
         self.big.is_empty() || self.big.contains(&core)
     }
 
-    /// What is wrong with them, for a board of so many threads: the key, and the reason.
+    /// An error in them, for a board of `threads` threads: the key, and the reason.
     pub(crate) fn wrong(&self, threads: Option<u32>) -> Option<(&'static str, String)> {
         let Self { count, big, little_speed, loader, .. } = self;
         if let Some(threads) = threads.filter(|threads| threads > count) {
@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(none.computing(1), [4]);
         assert_eq!(none.computing(3), [4, 5, 0]);
         assert_eq!(none.computing(6), [4, 5, 0, 1, 2, 3]);
-        assert_eq!(none.loader_beside(&none.computing(2)), Some(0));
-        assert_eq!(none.loader_beside(&none.computing(5)), Some(3));
-        assert_eq!(none.loader_beside(&none.computing(6)), None);
+        assert_eq!(none.loader_for(&none.computing(2)), Some(0));
+        assert_eq!(none.loader_for(&none.computing(5)), Some(3));
+        assert_eq!(none.loader_for(&none.computing(6)), None);
         assert!(none.is_big(5) && !none.is_big(3) && Cores::default().is_big(3));
     }
 
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(little.computing(5), [4, 5, 1, 2, 3]);
         assert_eq!(little.computing(6), [4, 5, 1, 2, 3, 0]);
         for threads in 1..=6 {
-            assert_eq!(big.loader_beside(&big.computing(threads)), Some(4));
-            assert_eq!(little.loader_beside(&little.computing(threads)), Some(0));
+            assert_eq!(big.loader_for(&big.computing(threads)), Some(4));
+            assert_eq!(little.loader_for(&little.computing(threads)), Some(0));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a description, and where.
+//! Errors of descriptions, with their places.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -46,7 +46,7 @@ pub const KNOWN: &[(&str, &str)] = &[
 /// A description that was found: where it is from, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What errors call the file: `boards/NAME/board.toml`, or the path that was given.
+    /// The file's name in errors: `boards/NAME/board.toml`, or the path that was given.
     pub file: String,
     /// The file, where it was read from a path.
     pub path: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, _)| *name)
 }
 
-/// What has a path and is no file.
+/// The kind of something that has a path and is no file.
 fn kind(found: std::fs::FileType) -> &'static str {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! What must hold among several keys of a description.
+//! Rules among several keys of a description.
 
 use crate::check::{Place, at, inner, integer, locate, narrow, tables};
 use crate::error::Error;
@@ -14,7 +14,7 @@ pub(crate) fn check(board: &Board, place: Place<'_>, table: &DeTable<'_>) -> Res
     cores(board, place, table)?;
     let tables: Vec<_> = tables(table, "memory").collect();
     for (index, memory) in board.memories.iter().enumerate() {
-        let wrong = beside(memory, &board.memories[..index])
+        let wrong = clash(memory, &board.memories[..index])
             .or_else(|| regions(memory, &board.memories[..index]));
         if let Some((key, reason)) = wrong {
             return Err(fault(place, &tables, index, key, reason));
@@ -78,8 +78,8 @@ pub(crate) fn check_profile(place: Place<'_>, table: &DeTable<'_>) -> Result<(),
     }
 }
 
-/// What is wrong with a memory next to those before it: the key, and the reason.
-fn beside(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
+/// A conflict of a memory with those before it: the key, and the reason.
+fn clash(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     let Memory { name, base, .. } = memory;
     if before.iter().any(|other| other.name == *name) {
         return Some(("name", format!("there are two memories `{name}`")));
@@ -96,7 +96,7 @@ fn beside(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> 
     Some(("base", reason))
 }
 
-/// What is wrong with the regions of a memory: the key, and the reason.
+/// An error in the regions of a memory: the key, and the reason.
 fn regions(memory: &Memory, before: &[Memory]) -> Option<(&'static str, String)> {
     for region in Region::ALL.into_iter().filter(|region| memory.region(*region) > 0) {
         let key = region.name();
@@ -218,7 +218,7 @@ stack = "16KiB"
         assert_eq!((plain.board().compute_cores(), plain.board().loader_core()), (vec![], None));
     }
 
-    /// What is changed, the key that is named, and a part of the reason. The line is that of the changed text.
+    /// A change, the key that the error names, and a part of the reason. The line is that of the changed text.
     #[test]
     fn faults_have_a_line_a_key_and_a_reason() {
         let text = file();

@@ -23,7 +23,7 @@ pub enum Need {
     Former,
 }
 
-/// What a value must be.
+/// The kind of a value.
 #[derive(Debug)]
 pub enum Kind {
     /// A string that is not empty.
@@ -84,7 +84,7 @@ const PAGES: Range = range(1.0, 4096.0, "a power of two and at most 4096");
 /// The lowest address of the last page of 2^52 bytes: doubles are exact below.
 const ADDRESSES: Range = range(0.0, 4503599627370495.0, "between 0 and 2^52 - 1");
 const HERTZ: Range = range(1.0, 1e12, "between 1 and 1e12");
-/// What a fit came to: any number.
+/// The result of a fit: any number.
 const FITTED: Range = range(f64::MIN, f64::MAX, "finite");
 const TWO_50: f64 = (1u64 << 50) as f64;
 
@@ -153,7 +153,7 @@ const GPU: &[Key] = &[
     may("staged", Part(GPU_COSTS)),
 ];
 
-/// What things cost on a processor.
+/// Costs on a processor.
 const COSTS: &[Key] = &[
     must("estimated", Flag),
     must("source", Text),
@@ -164,7 +164,7 @@ const COSTS: &[Key] = &[
     may("delays", Table(DELAYS)),
 ];
 
-/// What things cost on a GPU; its storage is the processor's, where that has one.
+/// Costs on a GPU. It uses the processor's storage, if there is one.
 const GPU_COSTS: &[Key] = &[
     must("estimated", Flag),
     must("source", Text),
@@ -295,7 +295,7 @@ fn is_ptx(text: &str) -> bool {
     text.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor))
 }
 
-/// What linkers, C and Rust take as a part of a name.
+/// Whether linkers, C and Rust accept the text as a part of a name.
 fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

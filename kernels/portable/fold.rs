@@ -1,15 +1,15 @@
 //! Reductions that no other kernel computes, in plain Rust for all instruction sets: smallest and
 //! largest elements, products, sums of squares.
 //!
-//! A row is folded as it is summed: sixteen partial results, then these by halves. Of lines each
-//! column is folded in ascending order; sums of squares in blocks, as `sums` has it.
+//! A row is folded as it is summed: sixteen partial results, then these by halves. Lines are folded
+//! by columns in ascending order, and sums of squares in blocks, as in `sums`.
 
 use super::elementwise::{maximum, minimum};
 use super::rows::{PARTIAL, combined};
 use super::sums::{BLOCK, Total};
 use crate::matrix::MatRef;
 
-/// What two elements become one by, and what changes none.
+/// The function that combines two elements, and its neutral element.
 #[derive(Clone, Copy, Debug)]
 pub enum Fold {
     /// The largest; NaN where there is one. Zeros are positive.
@@ -33,7 +33,7 @@ impl Fold {
 /// Folds a row.
 pub fn row(fold: Fold, x: &[f32]) -> f32 {
     match fold {
-        // Of zeros with different signs it depends on the order which one is the largest.
+        // The order decides which of two zeros with different signs is the largest.
         Fold::Max => partial(fold, x, maximum) + 0.0,
         Fold::Min => partial(fold, x, minimum),
         Fold::Product => partial(fold, x, |a, b| a * b),

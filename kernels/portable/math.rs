@@ -24,7 +24,7 @@ use crate::kernels::fma::fma;
 const ROUND: f32 = 12_582_912.0;
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 const LN2: f32 = core::f32::consts::LN_2;
-/// What `LN2` lacks to ln 2.
+/// The difference of ln 2 and `LN2`.
 const LN2_LOW: f32 = -1.904_654_3e-9;
 
 /// 2ⁿ for -126 ≤ n ≤ 127.
@@ -226,7 +226,7 @@ pub fn mish(x: f32) -> f32 {
     bounded(x) * (n / (n + 2.0))
 }
 
-/// x · sigmoid(alpha · x). Of minus infinity its limit for alpha > 0, -0.
+/// x · sigmoid(alpha · x). For minus infinity, the limit for alpha > 0: -0.
 #[inline(always)]
 pub fn swish(x: f32, alpha: f32) -> f32 {
     let x = if f32::MIN > x { f32::MIN } else { x };

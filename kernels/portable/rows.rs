@@ -1,5 +1,5 @@
-//! What goes over one row of adjacent floats, in plain Rust, for any target: the definition of what
-//! the other kernels compute. `kernels/rows.h` says how partial results are combined.
+//! Kernels for one row of adjacent floats, in plain Rust, for any target. They define the results
+//! of the other kernels. `kernels/rows.h` says how partial results are combined.
 
 use super::elementwise::larger;
 use super::math;

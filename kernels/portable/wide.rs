@@ -14,7 +14,7 @@ const TURNS: [u64; 4] =
     [0x0517_cc1b_7272_20a9, 0x4fe1_3abe_8fa9_a6ee, 0x06db_14ac_c9e2_1c82, 0x0ff2_8b1d_5ef5_de2b];
 /// π/2 to 33 bits: products with whole numbers below 2²⁰ are exact.
 const HALF_PI: f64 = 1.570_796_326_734_125_6;
-/// What `HALF_PI` lacks.
+/// The difference of π/2 and `HALF_PI`.
 const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
 /// 1.5·2⁵². Adding it to |x| < 2⁵¹ rounds x to a whole number, which then stands in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -325,7 +325,7 @@ pub fn pow(x: f32, p: f32) -> f32 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// What division of a by b to a whole number leaves, exactly, with the sign of a.
+/// The exact remainder of dividing a by b to a whole number, with the sign of a.
 pub fn remainder(a: f32, b: f32) -> f32 {
     if a.is_nan() || b.is_nan() || a.is_infinite() || b == 0.0 {
         return f32::NAN;

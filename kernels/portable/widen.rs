@@ -5,7 +5,7 @@ pub fn f16(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let magnitude = u32::from(bits & 0x7fff);
     let wide = match magnitude {
-        // Below the smallest normal number there are as many units of 2⁻²⁴.
+        // Below the smallest normal number, the magnitude counts units of 2⁻²⁴.
         0..0x0400 => (magnitude as f32 * (1.0 / (1 << 24) as f32)).to_bits(),
         // The exponent's bias is 127 instead of 15.
         0x0400..0x7c00 => (magnitude << 13) + ((127 - 15) << 23),

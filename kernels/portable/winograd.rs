@@ -27,7 +27,7 @@ pub const fn kept(tile: usize, outputs: usize) -> u32 {
     }
 }
 
-/// `outputs + 2` inputs to as many frequencies; zeros are what is not [`kept`].
+/// `outputs + 2` inputs to `outputs + 2` frequencies. Those that are not [`kept`] are zeros.
 pub fn input_1d(tile: usize, outputs: usize, d: &[f32; MAX]) -> [f32; MAX] {
     match (tile, outputs) {
         (2, 2) => [d[2] - d[0], d[1] + d[2], d[2] - d[1], d[3] - d[1], 0.0, 0.0],
@@ -127,8 +127,8 @@ pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
     ]
 }
 
-/// A one-dimensional transform down the columns, then along the rows, of a tile of so many outputs
-/// down and across.
+/// A one-dimensional transform down the columns, then along the rows, of a tile with these numbers
+/// of outputs down and across.
 pub fn in_two_dimensions(
     tile: usize,
     [down, across]: [usize; 2],

@@ -10,7 +10,7 @@
 //! channels alone, so that every kernel, slice and thread computes the same bits. They end between
 //! taps, unless the channels of one are too many; with few channels, whose rows of taps may be one
 //! run of memory ([`Window::merged`](super::Window::merged)), between rows. A cut also serves the
-//! caches: what a tile reads of so many k fits into the first level.
+//! caches: a tile's reads for one chain fit into the first level.
 
 use core::ops::Range;
 

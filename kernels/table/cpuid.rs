@@ -1,4 +1,4 @@
-//! What this x86 processor can run, asked once. (The standard library's detection is not in
+//! Features of this x86 processor, asked for once. (The standard library's detection is not in
 //! `core`.)
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};

@@ -54,7 +54,7 @@ pub(super) struct Lines {
     pub taps: usize,
     /// The largest stride that it is for: 1 or 2.
     pub stride: usize,
-    /// It takes whole multiples of so many channels; either 1 or those of a panel.
+    /// It takes whole multiples of this many channels: 1, or those of a panel.
     pub channels: usize,
     /// Lines of fewer pixels are faster one by one.
     pub pixels: usize,
@@ -158,7 +158,7 @@ unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
     }
 }
 
-/// What a depthwise kernel computes: adjacent pixels, the same of adjacent output lines.
+/// The pixels that a depthwise kernel computes: the same adjacent pixels of adjacent output lines.
 #[derive(Clone, Debug)]
 pub struct Strip<'a> {
     /// Output lines, counted from the grid's first.
@@ -174,7 +174,7 @@ pub struct Strip<'a> {
 }
 
 impl Kernels {
-    /// Computes a strip, for as many channels as the output has columns. Pixels of one line after
+    /// Computes a strip, with a channel for each column of the output. Pixels of one line after
     /// those of another are the rows of the output:
     /// `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused
     /// multiply-adds in the order of the taps, and of the channels of its group.
@@ -249,7 +249,7 @@ impl Kernels {
             if rest == 0 {
                 return;
             }
-            // What is left is a short last panel.
+            // A short last panel is left.
             let done = pixels.channels;
             pixels.channels = rest;
             pixels.offset += done;

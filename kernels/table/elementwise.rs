@@ -123,25 +123,25 @@ unsafe extern "C" fn f32_binary_portable(t: &Binary) {
     }
 }
 
-/// What an operand of arithmetic has for a rectangle of the output.
+/// The part of an operand of arithmetic that belongs to a rectangle of the output.
 #[derive(Clone, Copy, Debug)]
-pub enum Beside<'a> {
+pub enum OperandPart<'a> {
     /// The output itself (in place).
     Output,
-    /// A matrix that has one row or as many as the output, and one column or as many: what it has
-    /// one of holds for all rows, or columns.
+    /// A matrix that has one row or the output's rows, and one column or the output's columns. A
+    /// single row or column is broadcast.
     Mat(MatRef<'a>),
 }
 
-impl Beside<'_> {
+impl OperandPart<'_> {
     /// Address, pitch and step for a kernel.
     ///
     /// # Panics
     /// When the matrix does not fit the output.
     fn raw(&self, out: &mut MatMut<'_>) -> (*const f32, usize, usize) {
         match self {
-            Beside::Output => (out.as_mut_ptr().cast_const(), out.pitch(), 1),
-            Beside::Mat(mat) => {
+            OperandPart::Output => (out.as_mut_ptr().cast_const(), out.pitch(), 1),
+            OperandPart::Mat(mat) => {
                 let (rows, cols) = (mat.rows(), mat.cols());
                 assert!(rows == 1 || rows == out.rows(), "{rows} rows beside {}", out.rows());
                 assert!(cols == 1 || cols == out.cols(), "{cols} columns beside {}", out.cols());
@@ -219,8 +219,8 @@ impl Kernels {
     pub fn binary(
         &self,
         op: BinaryOp,
-        a: Beside<'_>,
-        b: Beside<'_>,
+        a: OperandPart<'_>,
+        b: OperandPart<'_>,
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
@@ -348,7 +348,7 @@ mod tests {
             for bounds in BOUNDS {
                 let mut out = vec![GAP; rows * cols];
                 let mat = MatMut::new(&mut out, rows, cols, cols).unwrap();
-                let operands = [all, zero].map(Beside::Mat);
+                let operands = [all, zero].map(OperandPart::Mat);
                 kernels.binary(BinaryOp::Add, operands[0], operands[1], bounds, mat);
                 assert_clamped(&out, &sums, bounds, kernels.name());
             }
@@ -388,7 +388,7 @@ mod tests {
                     for kernels in available() {
                         let mut out = vec![GAP; rows * cols];
                         let mat = MatMut::new(&mut out, rows, cols, cols).unwrap();
-                        kernels.binary(op, Beside::Mat(a), Beside::Mat(b), range, mat);
+                        kernels.binary(op, OperandPart::Mat(a), OperandPart::Mat(b), range, mat);
                         let isa = kernels.isa();
                         assert_same(&out, &want, &format!("{op:?} {rows}x{cols} {kinds} {isa:?}"));
                     }

@@ -28,7 +28,7 @@ pub struct Product {
 pub struct Gemms<'a> {
     kernels: &'a Kernels,
     lists: Indirection<'a>,
-    /// What a product reads, if it is one chain.
+    /// The pointers that a product reads by, if it is one chain.
     pointers: &'a [*const f32],
     weights: &'a [f32],
     out: &'a mut [f32],
@@ -38,7 +38,7 @@ pub struct Gemms<'a> {
     len: usize,
     /// Whether products go on from what the output holds.
     resume: bool,
-    /// What is used after all of them, and has not been fetched yet.
+    /// The data that is used after all of them, and has not been fetched yet.
     prefetch: Prefetch,
     /// The last call.
     call: Strips,
@@ -105,10 +105,12 @@ impl Gemms<'_> {
         if self.resume {
             (call.bias, call.bias_pitch) = (call.c.cast_const(), nr);
         }
-        // SAFETY: from each of the pointers on `readable` floats are readable, of which
-        // `offset .. offset + seg_len` are inside; panel and output have these sizes, there are
-        // `nr` zeros, or the output's rows, for biases; the output is exclusive, its rows are `nr`
-        // apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        // SAFETY:
+        // - `readable` floats are readable from each pointer on, and `offset .. offset + seg_len`
+        //   are among them.
+        // - Panel and output have these sizes; biases are `nr` zeros, or the output's rows.
+        // - The output is exclusive, and its rows are `nr` apart.
+        // - These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.kernels.igemm)(call) }
     }
 

@@ -36,7 +36,7 @@ fn parts(window: &Window, lines: usize) -> [u64; 2] {
     [round(count.saturating_mul(POINTER)), round(zeros)]
 }
 
-/// What a kernel gets of a grid: the same pixels of some adjacent lines.
+/// The part of a grid that a kernel gets: the same pixels of some adjacent lines.
 pub(super) struct Taps<'a> {
     pub pointers: &'a [*const f32],
     pub stride: usize,

@@ -130,12 +130,12 @@ pub(super) const AHEAD: usize = 2048;
 /// No bias.
 pub(super) static ZEROS: [f32; 32] = [0.0; 32];
 
-/// What is added to a tile's result before the clamp.
+/// The addend of a tile's result before the clamp.
 #[derive(Clone, Copy, Debug)]
 pub enum Addend<'a> {
     /// Nothing.
     None,
-    /// What the output holds (in place).
+    /// The contents of the output (in place).
     Output,
     /// A matrix of the output's size.
     Mat(MatRef<'a>),
@@ -161,7 +161,7 @@ impl Addend<'_> {
 /// Where the sums of a tile go, and what becomes of them on the way.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// What is added to the sums.
+    /// The addend of the sums.
     pub addend: Addend<'a>,
     /// Bounds that they are then clamped to.
     pub clamp: [f32; 2],
@@ -195,7 +195,7 @@ pub struct Panel<'a> {
     prefetch: Prefetch,
     /// Floats of the panel before `weights`. Only chains that are not computed use them.
     missing: usize,
-    /// Channels that it holds, if not as many as the kernels' panels.
+    /// Channels that it holds, if fewer than the kernels' panels.
     width: usize,
 }
 
@@ -263,8 +263,8 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What strips fetch while they compute a chain: all of them an equal share of what follows, or
-    /// a single one what it reads itself.
+    /// The data that strips fetch while they compute a chain: each strip an equal share of the next
+    /// data, or a single strip its own.
     fn following(&self, chains: &Chains, chain: usize, shared: bool, nr: usize) -> Prefetch {
         match self.next {
             Some((next, chain)) if shared => Prefetch::of(self.of_chain(next, chains, chain, nr)),
@@ -273,8 +273,8 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What `chain` has of these weights, for kernels of `nr` channels: a panel's width for each
-    /// term, of which so many are missing.
+    /// The weights of `chain`, for kernels of `nr` channels: a panel's width for each term. The first
+    /// `missing` floats of the panel are absent.
     fn of_chain(&self, weights: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
         let Range { start, end } = chains.terms(chain);
         let width = self.width.min(nr);
@@ -406,20 +406,22 @@ impl Kernels {
             next_step,
             next_share,
         };
-        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr`
-        // rows, with `segments · rows` pointers, behind each of which `readable` floats are
-        // readable; the output has `rows` rows and is exclusive, the addend has its size. These
-        // kernels exist only on processors that can run them (`Kernels::for_isa`).
+        // SAFETY:
+        // - Lists were cut into this many strips of up to `mr` rows, with `segments · rows`
+        //   pointers (checked above).
+        // - `readable` floats are readable from each pointer on.
+        // - The output has `rows` rows and is exclusive; the addend has its size.
+        // - These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.igemm)(&call) }
     }
 
-    /// Panics unless biases and weights are as many as a kernel reads for `k` terms of panels of
-    /// `width` channels.
+    /// Panics unless there are the biases and weights that a kernel reads for `k` terms of panels
+    /// of `width` channels.
     #[inline]
     fn check_panel(&self, bias: &[f32], weights: &[f32], k: usize, width: usize) {
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());
         assert!(width > 0, "panels of no channels");
-        // Of the last k as many weights are read as the kernel has columns.
+        // A weight for each column of the kernel is read for the last k.
         let read = k.checked_mul(width).and_then(|read| read.checked_add(self.nr() - width));
         assert!(
             read.is_some_and(|read| weights.len() >= read),

@@ -139,7 +139,7 @@ impl<'a> Indirection<'a> {
     /// The lists for some of the rows, where each row is one segment.
     ///
     /// # Panics
-    /// When rows are more segments, or there are not so many.
+    /// When rows have several segments, or there are fewer rows.
     pub(super) fn part(self, rows: Range<usize>) -> Self {
         assert!(self.pointers.len() == self.rows);
         Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
@@ -162,7 +162,7 @@ impl<'a> Indirection<'a> {
         self.chains
     }
 
-    /// What a chain reads.
+    /// The reads of a chain.
     pub(super) fn chain(&self, index: usize) -> Reads<'a> {
         let terms = self.chains.terms(index);
         let segments = self.chains.segments(index, self.seg_len);
@@ -210,7 +210,7 @@ struct Slots<'s> {
 }
 
 impl Slots<'_> {
-    /// Of a segment that does not come before the last one.
+    /// The range of a segment that does not come before the last one.
     fn of(&mut self, segment: usize) -> Range<usize> {
         while segment >= self.segments.end {
             self.chain += 1;

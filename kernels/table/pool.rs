@@ -166,10 +166,12 @@ impl Kernels {
                 Pooling::Average(count) => count,
             },
         };
-        // SAFETY: every line of taps begins at one of the lines that the input holds, and the last
-        // tap of the last pixel lies in that line, the others before it: all are rows of the input,
-        // and lent, those between the first tap and the last, or all of a ring. The kernels are
-        // those of this processor.
+        // SAFETY:
+        // - Every line of taps begins at a line that the input holds.
+        // - The last tap of the last pixel lies in that line, and the others before it.
+        // - All of them are rows of the input, and lent: the rows between the first and the last
+        //   tap, or all of a ring.
+        // - The kernels are those of this processor.
         unsafe { (self.pool)(&pixels) }
     }
 }

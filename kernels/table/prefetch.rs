@@ -52,10 +52,9 @@ impl Prefetch {
         ptr::without_provenance(self.address)
     }
 
-    /// What strips fetch of them while they compute `k` terms of a panel: where it begins (the
-    /// panel itself where there are none), bytes for each k, and each strip's share, or 0 if the
-    /// only one has all. A strip fetches two lines for each k at most; of more they fetch the
-    /// first.
+    /// The bytes that strips fetch while they compute `k` terms of a panel: their start (the panel
+    /// itself if there are none), bytes for each k, and each strip's share, or 0 if the only strip
+    /// has all. A strip fetches at most two lines for each k, the first ones.
     pub(super) fn fetched(
         self,
         panel: &[f32],
@@ -75,7 +74,7 @@ impl Prefetch {
 mod tests {
     use super::*;
 
-    /// What strips fetch lies in the weights, one share after the other.
+    /// The shares that strips fetch lie in the weights, one after the other.
     #[test]
     fn strips_share_what_is_fetched() {
         let weights = [0.0f32; 4096];

@@ -104,12 +104,12 @@ unsafe extern "C" fn i8_widen_portable(t: &Widen8) {
 }
 
 impl Kernels {
-    /// Weights as floats: of a panel that is stored in `encoding` and holds `width` channels, those
-    /// from the `k`-th of each channel on. `to` has room for the weights of some k, and after the
-    /// last of them for as many more as kernels have further channels.
+    /// Widens weights of a panel that is stored in `encoding` and holds `width` channels, from the
+    /// `k`-th of each channel on. `to` has room for the weights of some k, and after the last of
+    /// them for one more for each further channel of the kernels.
     ///
     /// # Panics
-    /// When there are not so many, or a width that kernels have not.
+    /// When there are fewer weights, or no kernels of this width.
     pub fn widen(
         &self,
         encoding: Encoding,

@@ -149,8 +149,8 @@ impl Window {
     }
 }
 
-/// A number of bytes or pointers on this processor. What it cannot count is more than there can be
-/// of scratch.
+/// A number of bytes or pointers on this processor. A number that it cannot count is more than any
+/// scratch.
 pub(super) fn bytes_here(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }

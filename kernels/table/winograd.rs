@@ -120,7 +120,7 @@ pub(super) const NEON: Functions = Functions {
     weights: f32_winograd_weights__neon,
 };
 
-/// The frequencies, row and column, of a tile of so many outputs down and across.
+/// The frequencies, row and column, of a tile with these numbers of outputs down and across.
 fn frequencies(tile: usize, outputs: [usize; 2]) -> impl Iterator<Item = (usize, usize)> {
     let [down, across] = outputs.map(|outputs| portable::kept(tile, outputs));
     let n = tile + 2;
@@ -233,7 +233,7 @@ pub struct Finish<'a> {
     pub stride: usize,
     /// A panel's.
     pub bias: &'a [f32],
-    /// What is added before the clamp.
+    /// The addend before the clamp.
     pub addend: Addend<'a>,
     /// The least and the largest output.
     pub clamp: [f32; 2],
@@ -361,9 +361,12 @@ impl Kernels {
             if !residual.is_null() {
                 output.residual = residual.wrapping_add(first * residual_pitch);
             }
-            // SAFETY: `products` has NR floats of each frequency after the first tiles', of which
-            // these are one, as was checked; so was the bias. Lines and columns were cut to those
-            // of `out`, whose size the residual has; the kernels are those of this processor.
+            // SAFETY:
+            // - `products` has NR floats of each frequency after those of the first tiles (checked
+            //   above).
+            // - The bias has NR floats (checked above).
+            // - Lines and columns were cut to those of `out`, whose size the residual has.
+            // - The kernels are those of this processor.
             unsafe { (self.winograd.output)(&output) }
         }
     }
@@ -378,7 +381,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// Of whole tiles, and of some that are cut.
+    /// Whole tiles, and some that are cut.
     #[test]
     fn every_clamp_of_every_value() {
         for kernels in available() {
@@ -401,7 +404,7 @@ mod tests {
                     kernels.winograd_outputs(tile, &finish, places, mat);
                     out
                 };
-                // Of zeros and a negative one the sum is a positive one.
+                // The sum of a zero and a negative zero is a positive zero.
                 let sums = within([f32::NEG_INFINITY, f32::INFINITY]);
                 assert!(
                     sums[..8].iter().zip(SPECIAL).all(|(sum, bias)| *sum == bias || bias.is_nan())

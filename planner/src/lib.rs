@@ -14,7 +14,7 @@ pub use eyelet_model::{
     passes, plan, reference, replace, rounding, size, tables, weights, write, zoo,
 };
 pub use eyelet_plan::{
-    board, bound, cores, memory, order, paced, profile, range, request, search, simulate, slice,
-    slide, source, steps,
+    board, bound, cores, memory, order, profile, range, request, search, simulate, slice, slide,
+    source, steps,
 };
 pub use eyelet_published as published;

@@ -146,10 +146,10 @@ fn any_sequence_of_budgets_computes_what_each_of_them_does() {
         let options = Options::default();
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
         let inline = case.walk(&mut instance.inline(&mut storage), number as u64);
-        let beside = instance
+        let with_loader = instance
             .with_loader(&mut storage, |model| case.walk(model, 7 + number as u64))
             .unwrap();
-        eprintln!("{inline:?} {beside:?}");
+        eprintln!("{inline:?} {with_loader:?}");
         // What two plans keep is not read again. Most of it lies where it was, but for what is too
         // little to be laid out.
         let both = case.most_in_both();
@@ -318,7 +318,7 @@ fn storage_that_fails_during_a_change_leaves_a_model_that_can_be_repaired() {
     let last = case.plans.len() - 1;
     let mut failures = 0;
     for (from, to) in [(0, last), (last, 0), (0, 2), (2, 3), (3, 1)] {
-        for beside in [false, true] {
+        for with_loader in [false, true] {
             for fault in [Fault::Errno(5), Fault::Partial(0), Fault::FlipBit { byte: 70, bit: 3 }] {
                 // Which attempts there are is found by trying until one does not happen in the change.
                 for attempt in 0.. {
@@ -335,7 +335,7 @@ fn storage_that_fails_during_a_change_leaves_a_model_that_can_be_repaired() {
                     let options = Options { budget: case.plans[from].0, ..Options::default() };
                     let mut instance =
                         Instance::open(&mut storage, arena.bytes(), options).unwrap();
-                    let failed = if beside && instance.plan().loads.is_empty() {
+                    let failed = if with_loader && instance.plan().loads.is_empty() {
                         // Otherwise the loader's own reads come between.
                         instance
                             .with_loader(&mut storage, |model| fail(&case, model, from, to))

@@ -118,7 +118,7 @@ impl<'a> PlannedMemory<'a> {
         Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
     }
 
-    /// The same without the bytes from `len` on, which nobody has any more.
+    /// Drops the bytes from `len` on, which nobody has any more.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(crate) fn shorten(&mut self, len: usize) {
         self.len = self.len.min(len).max(self.fixed);
@@ -301,10 +301,12 @@ impl Activations<'_> {
                 return Operand::Output;
             }
             let (data, rows, cols, pitch) = self.rectangle(proven, buffers, id);
-            // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it
-            // holds), the buffer inside the arena or fast memory and 64-byte aligned, and the rows that are lent
-            // disjoint from what the step is lent to write, and from its scratch; no load that may
-            // be in flight during the step touches the buffer. Both are initialised memory.
+            // SAFETY:
+            // - `Proven` found the tensor, or the rows that a ring holds, inside its buffer.
+            // - It found the buffer inside the arena or fast memory, and 64-byte aligned.
+            // - It found the lent rows disjoint from what the step may write, and from its scratch.
+            // - No load that may be in flight during the step touches the buffer.
+            // - The arena and fast memory are initialised.
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
         let inputs = core::array::from_fn(operand);
@@ -312,10 +314,13 @@ impl Activations<'_> {
         let weights = proven.weights(&layer, &Slice::from(&step));
         let weights = (weights.end - weights.start) as usize;
         let mapped = in_pack(&step, weights, mapped);
-        // SAFETY: as above; the output's rows that are lent, the weights and the scratch are
-        // pairwise disjoint where one of them is written, `&mut self` keeps the compute side to one
-        // step at a time, and floats may hold any bits. Weights are 32-byte, scratch is 64-byte
-        // aligned. Empty ranges have unproved addresses, hence the length checks.
+        // SAFETY:
+        // - `Proven` found these bytes inside the arena, as above.
+        // - The output's lent rows, the weights and the scratch are pairwise disjoint where one of
+        //   them is written.
+        // - `&mut self` keeps the compute side to one step at a time.
+        // - Floats may hold any bits. Weights are 32-byte aligned, and scratch is 64-byte aligned.
+        // - Empty ranges have unproved addresses, hence the length checks.
         unsafe {
             Operands {
                 inputs,
@@ -392,9 +397,12 @@ impl Activations<'_> {
             slice: Slice::from(&step),
             multiprocessors: accelerator.multiprocessors(),
         };
-        // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart
-        // from what it reads, and all of it apart from loads that may be in flight. Steps before
-        // and after it are in the same stream, and the host has its turn when that is drained.
+        // SAFETY:
+        // - `Proven` found all that the step touches inside the arena.
+        // - It found what the step writes apart from what it reads, and all of it apart from loads
+        //   that may be in flight.
+        // - Steps before and after it are in the same stream.
+        // - The host has its turn when that stream is drained.
         launch(&call, &mut unsafe { Launches::new(accelerator) })
     }
 

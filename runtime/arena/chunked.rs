@@ -84,14 +84,13 @@ impl Layout {
         all.and_then(|all| all.split_at_checked(weights)).map_or([&[], &[]], |(a, b)| [a, b])
     }
 
-    /// Bytes that it keeps, of chunks of so many.
+    /// Bytes that the layout keeps if chunks have `chunk_bytes` bytes.
     pub fn kept(&self, chunk_bytes: u64) -> u64 {
         self.end.saturating_sub((self.count as u64).saturating_mul(chunk_bytes))
     }
 }
 
-/// The parts of some bytes of a range that are not chunks of so many bytes, in order. The records of each kind are in order
-/// of addresses.
+/// The parts of a range that are not chunks, in order. The records of each kind are in order of addresses.
 pub(super) fn kept_parts(
     kinds: [&[ChunkRecord]; 2],
     chunk: u64,
@@ -119,7 +118,7 @@ pub(super) fn kept_parts(
 #[derive(Debug)]
 pub(crate) struct Chunks<'a> {
     mapping: Option<(&'a dyn Mapping, RangeBase)>,
-    /// Of all layouts.
+    /// The chunks of all layouts.
     records: &'a mut [ChunkRecord],
     layouts: Vec<Layout, LAYOUTS>,
     /// The layout that is followed.
@@ -131,13 +130,13 @@ pub(crate) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Those of a network that stays in memory: none.
+    /// The chunks of a network that stays in memory: none.
     pub fn none() -> Self {
         let (layouts, stock) = (Vec::new(), 0..0);
         Self { mapping: None, records: &mut [], layouts, current: 0, stock, mapped: 0 }
     }
 
-    /// Those of these layouts, none of which is mapped. The layout with number `current` is followed.
+    /// The chunks of these layouts, none of which is mapped. The layout with number `current` is followed.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(super) fn new(
         mapping: &'a dyn Mapping,

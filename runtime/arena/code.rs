@@ -1,8 +1,8 @@
-//! What a process can keep from being resident beside its arena: code that it does not use, or no longer uses.
+//! Removes code from resident memory that the process does not use, or no longer uses.
 //!
-//! A command line that is read, or a report that is written, takes more code than an inference. None of it is needed again
-//! while the arena is. And the kernel maps 64 KiB around each page of a file that is touched, as far as the page cache has
-//! them: of a large program that is four times what it uses.
+//! Reading a command line or writing a report takes more code than an inference. No inference needs that code again. The
+//! kernel also maps up to 64 KiB around each page of a file that is touched. For a large program that is four times as
+//! much as it uses.
 #![allow(unsafe_code)]
 
 use crate::sys::page_bytes;
@@ -30,8 +30,8 @@ pub fn part_code() {
 }
 
 /// Has the kernel unmap the code and constants of the program and its libraries, and take what the
-/// allocator of the C library does not use. What code is used again is mapped again from the page
-/// cache.
+/// allocator of the C library does not use. The kernel maps code again from the page cache when it
+/// is used.
 pub fn give_back_code() {
     #[cfg(target_env = "gnu")]
     // SAFETY: memory that is in use stays where it is.

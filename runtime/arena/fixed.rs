@@ -45,9 +45,9 @@ impl<const N: usize> Arena<N> {
     }
 }
 
-/// Takes an arena of so many bytes, a constant, or returns `None` if this place has it taken
-/// already. Each place where this is written has an arena of its own, a static `ARENA` of exactly
-/// these bytes. Dropping the memory gives it back.
+/// Takes an arena whose size is a constant, or returns `None` if this place has taken it already.
+/// Each place where this is written has an arena of its own: a static `ARENA` of exactly that size.
+/// Dropping the memory gives it back.
 #[macro_export]
 macro_rules! take_arena {
     ($bytes:expr) => {{
@@ -59,8 +59,8 @@ macro_rules! take_arena {
     }};
 }
 
-/// Takes so many bytes of fast memory, a constant, for [`Regions::fast`](crate::arena::Regions), or
-/// returns `None` if this place has them taken already. They are a static `FAST` in the section
+/// Takes fast memory of a constant size for [`Regions::fast`](crate::arena::Regions), or returns
+/// `None` if this place has taken it already. The memory is a static `FAST` in the section
 /// `.bss.eyelet_fast`, which the linker script puts into the fast memory. A script that does not name
 /// the section has it among other zeroed data.
 #[macro_export]

@@ -22,9 +22,9 @@ impl<T: Copy> Lapsing<T> {
 
     /// The value.
     ///
-    /// Only while what it refers to is there. Of the proof of a plan: before
-    /// [`Weights::all`](super::Weights::all) is asked for again, which is when neither side has the
-    /// plan any more.
+    /// It is there only while its referent is. The proof of a plan lapses when
+    /// [`Weights::all`](super::Weights::all) is called again. Then neither side has the plan any
+    /// more.
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: written by `new`, or none. The caller sees to the rest.
         unsafe { self.0.assume_init_ref() }.as_ref()

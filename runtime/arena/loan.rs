@@ -15,7 +15,7 @@ use core::ops::Range;
 use heapless::Vec;
 
 impl SharedArena {
-    /// Lends what is free, at most `most` bytes of it, to open a network in: for each of its layouts at most so many chunks.
+    /// Lends at most `most` free bytes, in which a network is opened. Each of its layouts has at most `chunks` chunks.
     pub(crate) fn lend(
         &self,
         most: u64,
@@ -41,8 +41,8 @@ impl SharedArena {
     }
 }
 
-/// What was free, lent to one network that is being opened. Unless it is [settled](Self::settle), all of it is free
-/// again when this is dropped, and nothing may refer to its memory any more.
+/// Free memory that is lent to one network while it is opened. Unless the loan is [settled](Self::settle), all of
+/// it is free again when this is dropped. Then nothing may refer to its memory any more.
 #[derive(Debug)]
 pub(crate) struct Loan<'a> {
     arena: &'a SharedArena,
@@ -127,7 +127,7 @@ impl<'a> Loan<'a> {
     }
 
     /// Follows the layout of a plan, which has been added. Chunks lose their memory; addresses and contents of all else
-    /// stay. What the other layouts need more is the network's, too.
+    /// stay. The network also keeps the bytes that its larger layouts need.
     ///
     /// Only while nobody views bytes after the start of the first chunk. Returns the bytes that the network has for good.
     pub fn settle(mut self, plan: u64) -> Result<(Chunks<'a>, u64), ArenaError> {
@@ -140,7 +140,8 @@ impl<'a> Loan<'a> {
         let stock = self.layouts.iter().map(kept).max().unwrap_or(0);
         let least = self.layouts.iter().map(kept).min().unwrap_or(0);
         let end = self.layouts.iter().map(|layout| layout.end as usize).max().unwrap_or(0);
-        // What is kept, from chunk to chunk: in the range, and where it goes in physical memory.
+        // The kept parts between chunks: their place in the range, and their place in physical
+        // memory.
         let parts = || {
             let parts = kept_parts(self.kinds(&layout), chunk, 0..layout.end);
             parts.scan(room, |at, part| {
@@ -151,10 +152,15 @@ impl<'a> Loan<'a> {
             })
         };
         for (part, at) in parts() {
-            // SAFETY: the loan is mapped in the order of physical memory, so that byte `at` of it is where the part goes. That is
-            // where the part lies or before that, after all parts before it. Both are inside of the loan, which is ours. What
-            // is written was a chunk's, or a part's that has been copied. By the caller's promise nobody
-            // views either: they see the same bytes again when the part is mapped below.
+            // SAFETY:
+            // - The loan is mapped in the order of physical memory, so the part belongs at byte
+            //   `at` of it.
+            // - That is where the part lies or before it, and after all parts before it.
+            // - Both places are inside of the loan, which is ours.
+            // - The bytes that are overwritten were a chunk's, or those of a part that has been
+            //   copied.
+            // - By the caller's promise nobody views either. They see the same bytes again when the
+            //   part is mapped below.
             unsafe { core::ptr::copy(range.add(part.start), base.add(at), part.len()) };
         }
         let physical = arena.kept.get();
@@ -200,7 +206,7 @@ mod tests {
         Layout { end, ..Layout::default() }
     }
 
-    /// Fills each page of a range with its number, so many from `first` on.
+    /// Fills each page of a range with its number, which starts at `first`.
     fn fill(memory: &mut [u8], first: u8) {
         for (page, bytes) in memory.chunks_mut(4096).enumerate() {
             bytes.fill(first.wrapping_add(page as u8));

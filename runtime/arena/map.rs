@@ -11,8 +11,8 @@
 //! serve: on a virtual machine that takes two to three times as long as one piece. Of an arena
 //! smaller than a huge page that would be all reads. These bytes are resident at once.
 //!
-//! What a plan leaves unused can be given back to the system ([`Pages::give_back`]), and taken again
-//! in the background ([`Pages::take`]).
+//! [`Pages::give_back`] returns memory to the system that a plan does not use. [`Pages::take`] takes
+//! it again in the background.
 #![allow(unsafe_code)]
 
 use super::{ArenaError, ArenaMemory, Pages};
@@ -114,10 +114,13 @@ impl MappedArena {
         }
         let base = base.cast::<u8>();
         let before = if huge { base.align_offset(HUGE_PAGE) } else { 0 };
-        // SAFETY: `before` is less than `spare`, so that `bytes` from there on, up to the next
-        // border, are inside the mapping; what is given back and what is advised about are parts of
-        // it, which nobody else knows. A kernel without huge pages refuses the advice, one that
-        // cannot split the mapping keeps it whole: both change nothing that matters.
+        // SAFETY:
+        // - `before` is less than `spare`, so `bytes` bytes from there on, up to the next border,
+        //   are inside the mapping.
+        // - The parts that are given back or advised about are parts of it, which nobody else
+        //   knows.
+        // - A kernel without huge pages refuses the advice, and one that cannot split the mapping
+        //   keeps it whole: both are harmless.
         let start = unsafe {
             let start = base.add(before);
             if before > 0 {
@@ -194,7 +197,7 @@ unsafe fn cut(start: *mut u8, kept: usize) {
             unsafe { start.add(at).write_volatile(value) };
         }
     };
-    // What is all zeros the system drops when it divides the page.
+    // The system drops zero pages when it divides the huge page.
     fill(1);
     if kept < HUGE_PAGE {
         // SAFETY: the rest of the page holds nothing. Who discards a part of a huge page has it
@@ -289,8 +292,8 @@ mod tests {
         map.read_exact_at(&mut entries, (arena.start.addr().get() / 4096 * 8) as u64).ok()?;
         let frame = |entry: &[u8; 8]| u64::from_le_bytes(*entry) & ((1 << 55) - 1);
         let frames: std::vec::Vec<u64> = entries.as_chunks().0.iter().map(frame).collect();
-        let told = frames.iter().all(|frame| *frame != 0);
-        told.then(|| 1 + frames.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count())
+        let known = frames.iter().all(|frame| *frame != 0);
+        known.then(|| 1 + frames.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count())
     }
 
     #[test]

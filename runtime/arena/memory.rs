@@ -14,7 +14,7 @@ pub enum ArenaError {
     Misaligned {
         /// Where it starts.
         address: usize,
-        /// What the address must be a multiple of.
+        /// The alignment that the address must have.
         alignment: usize,
     },
     /// The system refuses the memory.
@@ -33,7 +33,8 @@ pub enum ArenaError {
     },
     /// No slot of the pool is free, though one should be.
     NoSlot,
-    /// What is free of a shared arena is its pool, or lent to a network that is being opened.
+    /// The free memory of a shared arena is its pool already, or is lent to a network that is being
+    /// opened.
     Shared,
     /// The system refuses to lock the memory.
     Lock {

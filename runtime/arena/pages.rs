@@ -23,7 +23,7 @@ pub struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// Those of `len` bytes from address `start` on.
+    /// The pages of `len` bytes from address `start` on.
     ///
     /// # Safety
     /// They are a private, anonymous mapping that starts on a page and holds initialised bytes. It
@@ -91,12 +91,14 @@ impl Pages<'_> {
     fn populate(&self, offset: usize, bytes: usize, advice: i32) -> Result<(), ArenaError> {
         debug_assert!([MADV_POPULATE_WRITE, UNKNOWN_ADVICE].contains(&advice));
         let first = without_provenance_mut(self.start + offset);
-        // SAFETY: whole pages of an anonymous, private mapping, which `lifetime` keeps. Others may
-        // hold `&mut` to bytes of them, and write there now. This reads and writes no byte as far
-        // as Rust is concerned: the kernel maps a missing page as the first touch would, filled
-        // with zeros, which are its contents already, and leaves the contents of all others as they
-        // are. Faults of several threads on one page are put in order by the kernel: one page is
-        // mapped, once. The pointer is but an address to the kernel; nothing here follows it.
+        // SAFETY:
+        // - These are whole pages of an anonymous, private mapping, which `lifetime` keeps.
+        // - Others may hold `&mut` to bytes of them, and write there now.
+        // - The call reads and writes no byte as far as Rust is concerned. The kernel maps a
+        //   missing page filled with zeros, as the first touch would. It leaves all other contents
+        //   as they are.
+        // - The kernel orders faults of several threads on one page, and maps it once.
+        // - The pointer is only an address to the kernel; nothing here follows it.
         match unsafe { libc::madvise(first, bytes, advice) } {
             0 => Ok(()),
             _ => Err(ArenaError::Map { errno: errno(), bytes }),
@@ -111,8 +113,8 @@ fn all_pages(part: Range<usize>, page: usize) -> (usize, usize) {
     (start, part.end.next_multiple_of(page) - start)
 }
 
-/// The whole pages of so many bytes at an address: how far in they start, and their bytes. The last
-/// page of an arena is whole: its mapping goes on to the end of that page.
+/// The whole pages within `bytes` bytes at an address: their offset, and their bytes. The last page
+/// of an arena is whole: its mapping goes on to the end of that page.
 fn whole_pages(address: usize, bytes: usize, is_last: bool, page: usize) -> (usize, usize) {
     let end = address + bytes;
     let last = if is_last { end.next_multiple_of(page) } else { end - end % page };

@@ -3,7 +3,7 @@
 /// Slots that chunks of several networks share.
 #[derive(Debug)]
 pub struct Pool<'a> {
-    /// Those that no chunk has, first `count`.
+    /// Slots that no chunk has: the first `count`.
     free: &'a mut [u32],
     count: usize,
     /// How many there are, free or not.
@@ -35,7 +35,7 @@ impl<'a> Pool<'a> {
         Self { free: &mut [], count: 0, slots: 0, own: Slots::default(), memory: None }
     }
 
-    /// A pool of slots of what lies at this address, and a list that has places for as many, and for those of stocks.
+    /// A pool of the slots at this address. Its list has a place for each of them, and for those of stocks.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(super) fn new(memory: usize, free: &'a mut [u32], own: Slots) -> Self {
         let mut pool = Self { free, count: 0, slots: 0, own, memory: Some(memory) };

@@ -73,10 +73,12 @@ impl<'m, 'a, S: Storage> Reads<'_, '_, 'm, 'a, S> {
     /// As [`Weights::target`] has it: only from the moment its release permits the load.
     pub fn begin(&mut self, proven: &Proven<'_>, index: usize, offset: u64) {
         let bytes = self.weights.target(proven, self.list, index);
-        // SAFETY: `Proven` found the bytes inside the arena and disjoint from all that steps and
-        // the host touch while the load may be in flight. The allocator, by which alone the loader
-        // gets at the arena, was borrowed mutably by `reading`, and is given back when nothing is
-        // under way.
+        // SAFETY:
+        // - `Proven` found the bytes inside the arena.
+        // - It found them disjoint from all that steps and the host touch while the load may be in
+        //   flight.
+        // - The loader reaches the arena only through the allocator, which `reading` borrowed
+        //   mutably. It is given back when nothing is in flight.
         unsafe { self.in_flight.begin(offset, bytes) }
     }
 
@@ -149,9 +151,12 @@ impl<'m, 'a, 'q, S: Storage> Lane<'m, 'a, 'q, S> {
         }
         let load = proven.plan().resident.at(index);
         let offset = weights.saturating_add(load.offset).saturating_add(first);
-        // SAFETY: the bytes are inside of a load, which `Proven` found inside of the arena, and of a chunk, which has memory until
-        // it leaves: not while a read is in flight. No step runs and no other side has the bytes before the
-        // read has been finished, by the caller's promise.
+        // SAFETY:
+        // - The bytes are inside of a load, which `Proven` found inside of the arena.
+        // - They are inside of a chunk, which has memory until it leaves: not while a read is in
+        //   flight.
+        // - By the caller's promise, no step runs and no other side has the bytes before the read
+        //   has been finished.
         unsafe { self.in_flight.begin(offset, bytes) };
         Some(true)
     }

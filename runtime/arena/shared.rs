@@ -37,7 +37,7 @@ pub struct SharedArena {
     pub(super) spare: Cell<usize>,
     /// There is a pool: no more networks are opened.
     pub(super) pooled: Cell<bool>,
-    /// What is free is lent.
+    /// Whether the free memory is lent.
     pub(super) lent: Cell<bool>,
     mapped: Cell<Mapped>,
     /// Mappings that fail.
@@ -104,14 +104,14 @@ impl SharedArena {
         (self.bytes - self.kept.get()) as u64
     }
 
-    /// What no network keeps, in slots. Once, when all networks are open.
+    /// The memory that no network keeps, in slots. To be called once, when all networks are open.
     pub fn pool(&self) -> Result<Pool<'_>, ArenaError> {
         if self.pooled.get() || self.lent.get() {
             return Err(ArenaError::Shared);
         }
         let (kept, spare, page) = (self.kept.get(), self.spare.get(), page_bytes());
         let free = self.bytes - kept;
-        // At most so many, and the list of those that are free.
+        // The most slots, and the list of the free ones.
         let most = free / self.chunk + spare;
         let list = (most * size_of::<u32>()).next_multiple_of(page);
         let count = free.saturating_sub(list) / self.chunk;

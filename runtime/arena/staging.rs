@@ -13,8 +13,7 @@ use core::ops::Range;
 /// Mirrors begin on a cache line.
 const LINE: usize = 64;
 
-/// Where the mirror of port `index` (inputs first) lies in pinned memory: as many bytes as its
-/// tensor has.
+/// The bytes of pinned memory that mirror the tensor of port `index` (inputs first).
 pub(super) fn mirror(skeleton: &Skeleton<'_>, index: usize) -> Range<usize> {
     let mut end = 0usize;
     for (at, port) in skeleton.inputs.iter().chain(skeleton.outputs).enumerate() {

@@ -4,9 +4,9 @@
 //! order, but what they count is then what has been *issued*: the device does the work later, in
 //! two queues that it drains side by side, [`Stream::Kernels`] for steps (and for the host's turn:
 //! inputs and outputs) and [`Stream::Copies`] for loads that are copied to a memory of its own.
-//! What has been *completed* is said by marks: [`record`](Accelerator::record) puts one after all
-//! that a stream has so far, named by the count that the executor has issued; the other stream or
-//! the host waits for it.
+//! Marks say what has been *completed*: [`record`](Accelerator::record) puts one at the end of a
+//! stream, named by the count that the executor has issued. The other stream or the host waits for
+//! it.
 //!
 //! # Marks are few and used again
 //!
@@ -75,7 +75,7 @@ pub struct MemoryError {
     pub bytes: u64,
     /// Bytes that are free, where the driver says so.
     pub free: Option<u64>,
-    /// What the driver says.
+    /// The driver's error.
     pub error: DeviceError,
 }
 
@@ -100,7 +100,7 @@ pub struct Lent<'a> {
     /// The arena, or, when the device has a memory of its own, what holds its tables. Starts on a
     /// page.
     pub host: &'a mut [u8],
-    /// What the last [`reserve`](Accelerator::reserve) has made. Starts on a page.
+    /// The memory of the last [`reserve`](Accelerator::reserve). It starts on a page.
     pub pinned: &'a mut [u8],
     /// The device.
     pub accelerator: &'a dyn Accelerator,

@@ -12,11 +12,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(super) struct Claims([Run; MAX_THREADS]);
 
-/// What is left of a thread's run, on a line of its own.
+/// The rest of a thread's run of parts, on a cache line of its own.
 ///
-/// One word holds all there is to know, so that a claim is one compare-and-exchange: the number of
-/// the round, the next part, the end of those that are left. The round's number makes the words of
-/// different rounds differ, so that a claim made on a stale view fails.
+/// One word holds all of it, so that a claim is one compare-and-exchange: the number of the round,
+/// the next part, the end of those that are left. The round's number makes the words of different
+/// rounds differ, so that a claim made on a stale view fails.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Run(AtomicU64);

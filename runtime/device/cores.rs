@@ -37,7 +37,7 @@ pub struct Cores {
     numbers: AtomicU32,
 }
 
-/// A core has not been taken: there are as many as were said.
+/// A core has not been taken: all cores of the device have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoresError {
     /// Cores of the device, the caller of `run` included.
@@ -53,7 +53,7 @@ impl core::fmt::Display for CoresError {
 impl core::error::Error for CoresError {}
 
 impl Cores {
-    /// A device of so many cores, the caller of `run` included: at least 1, at most 16.
+    /// A device of `cores` cores, the caller of `run` included: at least 1, at most 16.
     pub const fn new(cores: usize) -> Self {
         let cores = match cores {
             0 => 1,
@@ -63,8 +63,8 @@ impl Cores {
         Self { rounds: Rounds::new(cores), numbers: AtomicU32::new(1) }
     }
 
-    /// What another core does, as long as `goes_on` says so. That is asked between two tasks, when
-    /// the core is awake: to have it asked, wake the core by [`wake`](Self::wake).
+    /// The body of another core. It returns when `goes_on` is false. The core asks between two
+    /// tasks, while it is awake; [`wake`](Self::wake) makes it ask.
     ///
     /// A panic in a task that leaves this function keeps [`run`](Device::run) waiting for ever.
     pub fn work(&self, goes_on: impl Fn() -> bool) -> Result<(), CoresError> {
@@ -112,10 +112,12 @@ impl Cores {
     }
 }
 
-// SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each core
-// calls one part after the other under its own number; a caller that does all parts alone has no
-// round. `Rounds::run` returns, and unwinds, when all parts of each round are finished or were taken
-// back.
+// SAFETY:
+// - `Claims` deals out each part of a round once, and rounds have different parts.
+// - Each core calls one part after the other under its own number. A caller that does all parts
+//   alone has no round.
+// - `Rounds::run` returns, or unwinds, only when all parts of each round are finished or were taken
+//   back.
 unsafe impl Device for Cores {
     fn threads(&self) -> usize {
         self.rounds.threads()

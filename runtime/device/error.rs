@@ -5,7 +5,7 @@
 pub struct DeviceError {
     /// The driver's function.
     pub call: &'static str,
-    /// What it returned.
+    /// The code that it returned.
     pub code: i32,
 }
 

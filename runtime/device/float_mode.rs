@@ -1,4 +1,4 @@
-//! How the processor rounds, and what it makes of denormal numbers.
+//! The processor's mode of rounding and of denormal numbers.
 //!
 //! Results are the same bits everywhere, so a thread that computes does so by IEEE 754: rounding to
 //! nearest, denormal numbers as they are, exceptions masked. A program may have set its threads
@@ -6,8 +6,8 @@
 //! and threads that it starts inherit that. [`Ieee`] sets the mode and puts back what was there.
 //!
 //! The other choice, denormals as zero, is none: ARM decides before rounding whether a result is
-//! too small, x86 after it, so that a result at the bound would differ. What made denormals matter,
-//! weights that are so small, the planner stores as zeros.
+//! too small, x86 after it, so that a result at the bound would differ. Weights that are so small
+//! are the usual cause of denormals. The planner stores them as zeros.
 //!
 //! On 32-bit ARM and other processors the mode is as the program has set it.
 #![allow(unsafe_code)]
@@ -15,7 +15,7 @@
 /// The mode in which steps are computed, on this thread, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Ieee {
-    /// What was there, if it was another one.
+    /// The mode before, if it was another one.
     before: Option<control::Word>,
     /// The mode is the thread's.
     _thread: core::marker::PhantomData<*const ()>,

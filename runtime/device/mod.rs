@@ -147,8 +147,8 @@ pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize>
 /// multiple of 64) of `scratch`.
 ///
 /// # Panics
-/// When `scratch` is for less than one thread. With less than that for each thread, there are only
-/// as many parts as it is for.
+/// When `scratch` is too small for one thread. If it is too small for all threads, there are fewer
+/// parts.
 #[doc(hidden)]
 pub fn divide(
     device: &dyn Device,
@@ -190,11 +190,13 @@ pub fn divide(
         };
         let place = if by_part { index } else { thread };
         assert!(by_part || thread < threads, "thread {thread} of {threads}");
-        // SAFETY: `cut` gives disjoint ranges for different indices below `parts`, and the device
-        // passes each index once, by its contract, so that rectangles do not overlap. Nor do the
-        // pieces of scratch that are in use: there are as many as parts, or as many as threads
-        // (checked above and here), and no two parts run at the same time on one thread; all are
-        // inside it.
+        // SAFETY:
+        // - `cut` gives disjoint ranges for different indices below `parts`, and the device passes
+        //   each index once, by its contract. So rectangles do not overlap.
+        // - There are as many pieces of scratch as parts, or as threads (checked above and here),
+        //   all inside of the scratch.
+        // - No two parts run at the same time on one thread. So pieces of scratch in use do not
+        //   overlap either.
         let (out, scratch) = unsafe {
             (
                 out.cut_unchecked(rows.clone(), cols.clone()),

@@ -30,7 +30,7 @@ type Task = *const (dyn Fn(usize, usize) + Sync);
 #[repr(align(64))]
 struct Line<T>(T);
 
-/// What the threads share.
+/// The state that threads share.
 pub(super) struct Rounds {
     /// The parts of the task under way.
     claims: Claims,
@@ -46,10 +46,13 @@ pub(super) struct Rounds {
     threads: AtomicUsize,
 }
 
-// SAFETY: everything but `task` is atomic. `task` is written by whoever holds `busy`, while no
-// round is open, and read by threads that have claimed a part, while one is: `claims` (release,
-// acquire) orders the write before those reads, `finished` (release, acquire) orders them before
-// the next write. What it points to is Sync.
+// SAFETY:
+// - Everything but `task` is atomic.
+// - The holder of `busy` writes `task` while no round is open. Threads that have claimed a part
+//   read it while one is.
+// - `claims` (release, acquire) orders the write before those reads. `finished` (release, acquire)
+//   orders them before the next write.
+// - The target of `task` is Sync.
 unsafe impl Sync for Rounds {}
 // SAFETY: the pointer in it is only used during `run`, which borrows this.
 unsafe impl Send for Rounds {}
@@ -89,8 +92,8 @@ impl Rounds {
         &self.opened.0
     }
 
-    /// What [`Device::run`](super::Device::run) promises. The caller is thread 0, and waits for the
-    /// others by spinning for `spin_ns` before it sleeps. A call while another is under way, as one
+    /// Runs tasks as [`Device::run`](super::Device::run) promises. The caller is thread 0. It spins
+    /// for `spin_ns` before it sleeps until the others are done. A call while another one runs, as
     /// from inside of a task, is done on its caller's thread alone.
     pub fn run(&self, parts: usize, spin_ns: u64, task: &(dyn Fn(usize, usize) + Sync)) {
         /// Gives it back, also when the task panics.

@@ -100,8 +100,7 @@ pub fn available_cores() -> usize {
     usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(libc::CPU_SETSIZE as usize)
 }
 
-/// The first cores that the calling thread may run on, in order, at most as many as there is room
-/// for.
+/// The first N cores that the calling thread may run on, in order.
 pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
     let set = affinity();
     // SAFETY: the number is that of a bit of the set.
@@ -239,9 +238,10 @@ pub fn join<A: Send, B>(
     }
 
     extern "C" fn entry<F: FnOnce() -> A, A>(job: *mut c_void) -> *mut c_void {
-        // SAFETY: `join` keeps the job alive, and away from it, until this thread has ended; the
-        // body may be called here and the result go back, since both are Send. Nothing unwinds from
-        // here: a panic aborts at the boundary of an extern "C" function.
+        // SAFETY:
+        // - `join` keeps the job alive, and does not touch it, until this thread has ended.
+        // - The body may be called here and the result go back, since both are Send.
+        // - Nothing unwinds from here: a panic aborts at the boundary of an extern "C" function.
         unsafe {
             let job = &*job.cast::<Job<F, A>>();
             if let Some(body) = (*job.body.get()).take() {

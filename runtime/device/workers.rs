@@ -207,10 +207,12 @@ impl core::fmt::Debug for Workers<'_> {
     }
 }
 
-// SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each
-// thread calls one part after the other under its own number; a caller that does all parts alone
-// has no round. `Rounds::run` returns, and unwinds, when all parts of each round are finished or were
-// taken back.
+// SAFETY:
+// - `Claims` deals out each part of a round once, and rounds have different parts.
+// - Each thread calls one part after the other under its own number. A caller that does all parts
+//   alone has no round.
+// - `Rounds::run` returns, or unwinds, only when all parts of each round are finished or were taken
+//   back.
 unsafe impl Device for Workers<'_> {
     fn threads(&self) -> usize {
         self.handles.len() + 1

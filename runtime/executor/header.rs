@@ -153,7 +153,7 @@ pub(super) fn fitting(
         .filter(move |entry| room.holds(entry) && threads <= entry.threads.into())
 }
 
-/// Of the plans of a shape that fit, the one with the largest budget.
+/// Chooses the plan with the largest budget among the plans of a shape that fit.
 pub(super) fn choose(
     page: &[u8],
     header: &Header,

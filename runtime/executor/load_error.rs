@@ -11,7 +11,7 @@ pub enum LoadError {
     Storage {
         /// Index of the load, residents first.
         load: u32,
-        /// What the storage or the GPU reports.
+        /// The error of the storage or the GPU.
         error: StorageError,
     },
     /// The bytes read are not those that were written.
@@ -27,7 +27,7 @@ pub enum LoadError {
     Device {
         /// Index of the load, residents first.
         load: u32,
-        /// What the storage or the GPU reports.
+        /// The error of the storage or the GPU.
         error: DeviceError,
     },
 }

@@ -1,6 +1,6 @@
 //! Events inside an inference, for drawings and measurements.
 
-/// What happens in an inference. Loads and steps are counted from 0 in their inference. The host's
+/// An event of an inference. Loads and steps are counted from 0 in their inference. The host's
 /// turn, between two inferences, has no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! What the two sides share: the network, the counters, and what they have to say to each other.
+//! The state that loader and compute side share: the network, the counters, and their messages.
 
 use super::header::{Room, shapes, weights};
 use super::load_error::LoadError;
@@ -49,7 +49,7 @@ pub(super) struct Shared<'a> {
     pub steps_done: Counter,
     /// The loader shall return.
     pub stop: AtomicBool,
-    /// Of what the compute side has asked for: to begin no load before it asks for something else.
+    /// A request of the compute side: to begin no load before its next request.
     pub rest: AtomicBool,
     /// The error that the loader has stopped at.
     pub failure: Handoff<LoadError>,
@@ -64,7 +64,7 @@ pub(super) struct Shared<'a> {
     pub observer: Option<&'a dyn Observer>,
 }
 
-/// What computes.
+/// The device that computes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Engine<'a> {
     /// The processor, by these kernels.

@@ -1,4 +1,4 @@
-//! What a change to another plan took, or why it failed.
+//! The result of a change to another plan, and the errors.
 
 use super::load_error::LoadError;
 use crate::arena::ArenaError;

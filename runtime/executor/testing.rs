@@ -65,12 +65,12 @@ fn bias(layer: usize, count: usize) -> Vec<f32> {
     (0..count).map(|at| ((at + layer) % 3) as f32).collect()
 }
 
-/// What the network computes in a shape, by the definition.
+/// The outputs of the network in a shape, by the definition.
 pub fn outputs(shape: usize) -> Vec<f32> {
     outputs_of(shape, inputs(shape))
 }
 
-/// What the network computes of these inputs.
+/// The outputs of the network for these inputs.
 pub fn outputs_of(shape: usize, mut image: Vec<f32>) -> Vec<f32> {
     for layer in 0..2 {
         let [from, to] = [layer, layer + 1].map(|at| CHANNELS[at] as usize);
@@ -250,7 +250,7 @@ fn plan(layers: &[Layer], pages: &[u8], shape: usize, residents: &[(u64, u64)]) 
             works.push(work);
         }
     }
-    // What is loaded first waits in the inference before for what was loaded last.
+    // The first load waits for the last one of the inference before.
     assert!(address <= ACTIVATIONS + PAGE && loads.len() + resident.len() == 3);
     let header = PlanHeader {
         buffers: 4,

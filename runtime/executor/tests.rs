@@ -165,7 +165,7 @@ fn a_panic_between_steps_waits_for_reads() {
 
 #[test]
 #[cfg(all(feature = "linux", target_os = "linux"))]
-fn beside_a_loader() {
+fn with_loader_thread() {
     let pack = network();
     for (depth, device) in [(1, &Inline as &dyn Device), (3, &Threads(THREADS as usize))] {
         let mut storage = Faulty::new(Slice(&pack), &[]).queued(depth);

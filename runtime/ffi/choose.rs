@@ -16,7 +16,7 @@ pub(super) fn choose(
     choose_in(storage, shape, Room { arena, fast: 0 }, threads)
 }
 
-/// The same in an arena and fast memory.
+/// Chooses a plan for an arena and fast memory.
 pub(super) fn choose_in(
     storage: &mut impl Storage,
     shape: u32,
@@ -82,7 +82,7 @@ fn first_page<'r>(
     Ok((page, header))
 }
 
-/// Threads for a plan: as many as asked for, or as many as it is for and there are cores.
+/// Threads for a plan: the number asked for, or else the plan's, up to the number of cores.
 fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
     #[cfg(all(feature = "linux", target_os = "linux"))]
     let cores = u32::try_from(available_cores().min(MAX_THREADS)).unwrap_or(1);

@@ -1,14 +1,14 @@
-//! What computes, in a record of the caller's memory.
+//! The device that computes, in a record of the caller's memory.
 
 use super::refused::Refused;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::workers::{MAX_THREADS, Pool, Workers};
 use core::mem::MaybeUninit;
 
-/// What computes.
+/// The device that computes.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub(super) type Computer = Workers<'static>;
-/// What computes.
+/// The device that computes.
 #[cfg(not(all(feature = "linux", target_os = "linux")))]
 pub(super) type Computer = crate::device::Inline;
 
@@ -25,7 +25,7 @@ pub(super) type Cores = heapless::Vec<usize, MAX_THREADS>;
 #[cfg(not(all(feature = "linux", target_os = "linux")))]
 pub(super) type Cores = heapless::Vec<usize, 1>;
 
-/// The cores that the caller names for so many threads, if it does.
+/// The cores that the caller names for `asked` threads, if any.
 ///
 /// # Safety
 /// `named` is null, or `asked` numbers.
@@ -36,7 +36,7 @@ pub(super) unsafe fn cores(named: *const u32, asked: u32) -> Result<Option<Cores
     if asked == 0 {
         return Err(Refused::Argument("cores are named for no number of threads: say how many"));
     }
-    // SAFETY: not null, and as many by the caller's promise.
+    // SAFETY: not null, and `asked` numbers by the caller's promise.
     let named = unsafe { core::slice::from_raw_parts(named, asked as usize) };
     // More than there can be are refused when they are started.
     Ok(Some(named.iter().map(|core| *core as usize).take(Cores::new().capacity()).collect()))
@@ -84,10 +84,10 @@ impl Engine {
         Ok(())
     }
 
-    /// What computes.
+    /// The device that computes.
     ///
     /// # Safety
-    /// It was [started](Self::start) and has not ended; it does not end before `'a` does.
+    /// It was [started](Self::start) and has not ended. It does not end before `'a` does.
     pub unsafe fn device<'a>(engine: *const Self) -> &'a Computer {
         // SAFETY: `start` has written it; it is only read until it ends.
         unsafe { &*(&raw const (*engine).device).cast::<Computer>() }

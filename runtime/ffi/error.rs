@@ -9,7 +9,7 @@ use crate::sys::discard::discard;
 use core::ffi::c_char;
 use core::fmt::{self, Display, Write};
 
-/// What kind of failure it is. Numbers are part of the interface.
+/// The kind of a failure. Numbers are part of the interface.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -80,7 +80,7 @@ impl<E: Display> Display for OfTask<E> {
 }
 
 impl<E: Display> Failure<E> {
-    /// The same, with the task that it is about.
+    /// This failure with its task.
     pub fn of_task(self, task: usize) -> Failure<OfTask<E>> {
         Failure { status: self.status, why: OfTask { task, why: self.why } }
     }
@@ -278,7 +278,7 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
-    fn told(text: &str) -> String {
+    fn written(text: &str) -> String {
         let mut error = Error { status: 0, text: [1; TEXT] };
         // SAFETY: a local record.
         let status = unsafe { Failure { status: Status::Pack, why: text }.tell(&raw mut error) };
@@ -291,17 +291,17 @@ mod tests {
     #[test]
     fn texts_are_terminated_and_end_in_a_mark_where_they_are_cut() {
         assert_eq!(size_of::<Error>(), 256);
-        assert_eq!(told("short"), "short");
-        assert_eq!(told(""), "");
-        assert_eq!(told(&"x".repeat(TEXT - 1)), "x".repeat(TEXT - 1));
+        assert_eq!(written("short"), "short");
+        assert_eq!(written(""), "");
+        assert_eq!(written(&"x".repeat(TEXT - 1)), "x".repeat(TEXT - 1));
         let long = "x".repeat(400);
-        assert_eq!(told(&long), "x".repeat(TEXT - 4) + "…");
+        assert_eq!(written(&long), "x".repeat(TEXT - 4) + "…");
         // No letter is cut in two, by the end or by the mark.
         let wide = "xx".repeat(125) + "é and more";
-        assert_eq!(told(&wide), "xx".repeat(124) + "…");
+        assert_eq!(written(&wide), "xx".repeat(124) + "…");
         for before in 0..4 {
             let wide = "y".repeat(before) + &"é".repeat(200);
-            let found = told(&wide);
+            let found = written(&wide);
             let kept = found.strip_suffix('…').unwrap();
             assert!(wide.starts_with(kept) && found.len() >= TEXT - 2, "{found}");
         }

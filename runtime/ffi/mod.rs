@@ -54,7 +54,7 @@ unsafe fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
-/// The length of a slice of so many bytes, if there can be one.
+/// The length of a slice of `bytes` bytes, if there can be one.
 fn length(bytes: u64) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize)
 }
@@ -87,7 +87,7 @@ mod tests {
     use core::mem::MaybeUninit;
     use core::ptr::{null, null_mut};
 
-    /// What `call` leaves in memory that held something else: whether that is all zero.
+    /// Whether `call` zeroes memory that held something else.
     fn zeroed<T>(call: impl FnOnce(*mut T)) -> bool {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: its own bytes, all of which have a value from here on.

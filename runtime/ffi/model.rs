@@ -1,4 +1,4 @@
-//! What C does with a model that is open.
+//! The C functions for an open model.
 
 use super::computer::{Computer, Engine};
 use super::error::{Error, Kind as _, Status, argument};
@@ -29,7 +29,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// What is told where there is no port.
+    /// The description of a port that does not exist.
     pub(super) const NONE: Self = Self {
         name: core::ptr::null(),
         name_bytes: 0,
@@ -73,7 +73,7 @@ pub struct PlanInfo {
     pub threads: u32,
 }
 
-/// What a change of budget or shape took.
+/// The cost of a change of budget or shape.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Switch {
@@ -97,7 +97,7 @@ pub struct Times {
     pub stall_ns: u64,
 }
 
-/// What all models can do, however they get their loads.
+/// The operations of all models, however they get their loads.
 trait Operated {
     fn skeleton(&self) -> &Skeleton<'_>;
     fn plan(&self) -> (&PlanEntry, &PlanView<'_>);
@@ -173,7 +173,7 @@ impl Running {
         match self {
             Self::Inline(model) => model,
             #[cfg(all(feature = "linux", target_os = "linux"))]
-            Self::Beside(model, _) => model,
+            Self::WithLoader(model, _) => model,
         }
     }
 }
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn eyelet_set_budget(
     }
 }
 
-/// What a change took, and that it succeeded.
+/// Writes the cost of a change, and returns success.
 ///
 /// # Safety
 /// `took` is null, or valid for writes.

@@ -7,9 +7,8 @@
 //!
 //! The record holds the instance and, borrowing from it, the model; a scope's closure would keep
 //! them apart on the stack, but C has none. So borrows here are made of raw pointers and said to
-//! last for ever. What makes them true: the record never moves; after `open` only `running` and
-//! `engine` are touched, by one function at a time; and `close` drops what borrows before what is
-//! borrowed.
+//! last for ever. They hold because the record never moves. After `open` only `running` and
+//! `engine` are touched, by one function at a time. `close` drops the borrower before the borrowed.
 
 use super::choose::choose_in;
 use super::computer::{Engine, cores};
@@ -32,15 +31,13 @@ use core::mem::MaybeUninit;
 pub struct Options {
     /// Bytes of arena that the plan may use; 0 for all there are.
     pub budget: u64,
-    /// Compute threads, the caller's included; 0 for as many as planned, but no more than there are
-    /// cores.
+    /// Compute threads, the caller's included; 0 for the plan's number, up to the number of cores.
     pub threads: u32,
     /// Not zero: loads are made between steps, on the caller's thread.
     pub load_inline: u32,
     /// Not zero: checksums are not compared.
     pub no_verify: u32,
-    /// Most reads under way at once, as far as the source can; 0 for as many as it can, 1 for one
-    /// after the other.
+    /// Most reads in flight; 0 for the most that the source supports, 1 for one after the other.
     pub depth: u32,
     /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see
     /// to it by itself, when the model is open: the loader's thread may run where the opening one
@@ -73,9 +70,9 @@ pub struct Model {
 /// The caller's memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
-    /// Of the arena that plans may use: what is before the record.
+    /// Bytes of the arena before the record, which plans may use.
     pub arena: u64,
-    /// Of all of it.
+    /// Bytes of the whole arena.
     pub whole: u64,
 }
 
@@ -93,10 +90,10 @@ pub(super) enum Running {
     Inline(executor::Model<'static, 'static, Inline<'static, 'static, Opened>>),
     /// From a loader on a thread of its own.
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    Beside(executor::Model<'static, 'static, Concurrent<'static, 'static>>, libc::pthread_t),
+    WithLoader(executor::Model<'static, 'static, Concurrent<'static, 'static>>, libc::pthread_t),
 }
 
-/// What the loader's thread works with.
+/// The arguments of the loader's thread.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[derive(Debug)]
 struct Job {
@@ -140,7 +137,7 @@ pub unsafe extern "C" fn eyelet_open(
     // SAFETY: the caller's promises.
     unsafe {
         let missing = |what: &'static str| argument(what).tell(error);
-        // What is there is the caller's, and need not be initialised.
+        // The memory is the caller's, and need not be initialised.
         if model.is_null() {
             return missing("there is nowhere to put the model");
         }
@@ -237,12 +234,12 @@ pub(super) fn part<T>(of: *mut MaybeUninit<T>) -> *mut T {
     of.cast()
 }
 
-/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Ends
+/// Puts the model into the record, its loader on a thread of its own if it shall be `with_loader`. Ends
 /// what computes if it cannot.
 ///
 /// # Safety
 /// Only from [`open`], when all else is in the record.
-unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
+unsafe fn start(model: *mut Model, with_loader: bool) -> Result<(), Refused> {
     // SAFETY: nothing but the model and its loader refers to the instance and the source from here
     // on, until `close` has dropped these two.
     let (instance, source): (&'static mut Instance<'static>, &'static mut Opened) =
@@ -250,15 +247,15 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
     // SAFETY: only an address inside of the record is taken.
     let running = part(unsafe { &raw mut (*model).running });
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    if beside {
-        let (loader, waiting) = instance.beside();
+    if with_loader {
+        let (loader, waiting) = instance.split();
         // SAFETY: the thread has the job, which is Send, to itself until it has been waited for, in
         // `close`.
         unsafe {
             let job = part(&raw mut (*model).job);
             job.write(Job { loader, source });
             match threads::spawn(load, job.cast()) {
-                Ok(thread) => running.write(Running::Beside(waiting, thread)),
+                Ok(thread) => running.write(Running::WithLoader(waiting, thread)),
                 Err(errno) => {
                     // Nothing waits: the model ends here.
                     job.drop_in_place();
@@ -269,7 +266,7 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
         }
         return Ok(());
     }
-    let _: bool = beside;
+    let _: bool = with_loader;
     // SAFETY: the record is ours.
     unsafe { running.write(Running::Inline(instance.inline(source))) };
     Ok(())
@@ -297,7 +294,7 @@ pub unsafe extern "C" fn eyelet_close(model: *mut Model) {
     unsafe {
         let running = part(&raw mut (*model).running);
         #[cfg(all(feature = "linux", target_os = "linux"))]
-        if let Running::Beside(waiting, thread) = &*running {
+        if let Running::WithLoader(waiting, thread) = &*running {
             waiting.stop_loader();
             threads::wait(*thread);
             running.drop_in_place();

@@ -1,4 +1,4 @@
-//! What can be known of a pack before there is memory for it.
+//! Facts of a pack that are known before there is memory for it.
 
 use super::choose::needs;
 use super::error::Error;
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn eyelet_fast_bytes(
     }
 }
 
-/// What the plan takes that would be opened.
+/// The memory of the plan that would be opened.
 ///
 /// # Safety
 /// The source is null or valid.
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn eyelet_map(bytes: u64, error: *mut Error) -> *mut c_voi
 /// Unmaps it.
 ///
 /// # Safety
-/// `arena` is null, or from [`eyelet_map`] for as many bytes, and nothing uses it any more.
+/// `arena` is null, or from [`eyelet_map`] for `bytes` bytes, and nothing uses it any more.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eyelet_unmap(arena: *mut c_void, bytes: u64) {
@@ -118,9 +118,9 @@ pub unsafe extern "C" fn eyelet_unmap(arena: *mut c_void, bytes: u64) {
     }
 }
 
-/// Bytes of a source's file that are in the page cache, or -1 and an error. Of one that is read
-/// directly, after an inference: those that others had left there and that were dropped, an error
-/// if they stay or if reads bring them back.
+/// Bytes of a source's file that are in the page cache, or -1 and an error. If the file is read
+/// directly, after an inference: the bytes that others had left there and that were dropped. It is
+/// an error if they stay, or if reads bring them back.
 ///
 /// # Safety
 /// As the header says: pointers are null or valid.

@@ -9,7 +9,7 @@ use crate::storage::{MAX_DEPTH, ReadQueue, Slice, Storage, StorageError, check_a
 use core::ffi::CStr;
 use core::ffi::{c_char, c_void};
 
-/// What a [`Source`] is. Numbers are part of the interface.
+/// The kind of a [`Source`]. Numbers are part of the interface.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -58,17 +58,17 @@ pub type Finish = unsafe extern "C" fn(context: *mut c_void, number: u32) -> i32
 pub struct Source {
     /// A [`Kind`].
     pub kind: u32,
-    /// Of a function: what offsets, addresses and lengths must be multiples of; 0 for 1.
+    /// For a function: the unit of offsets, addresses and lengths; 0 for 1.
     pub alignment: u32,
-    /// Of a file.
+    /// For a file: its path.
     pub path: *const c_char,
-    /// Of memory: its start.
+    /// For memory: its start.
     pub memory: *const c_void,
-    /// Of memory and of a function: the pack's length.
+    /// For memory and for a function: the pack's length.
     pub bytes: u64,
     /// The function.
     pub read: Option<Read>,
-    /// What the functions are called with.
+    /// An argument of the functions.
     pub context: *mut c_void,
     /// Null, or how a read begins that goes on by itself. The function that reads is there all the
     /// same.
@@ -124,9 +124,9 @@ impl Opened {
     /// Opens a source.
     ///
     /// # Safety
-    /// What the source points to is there and does not change until this is dropped: a terminated
-    /// path only during this call, memory of as many bytes, a function that keeps to its
-    /// description on whatever thread.
+    /// The target of the source is there and does not change until this is dropped: memory of
+    /// `bytes` bytes, or a function that keeps to its description on whatever thread. A path is
+    /// terminated, and need only last for this call.
     pub unsafe fn open(source: &Source) -> Result<Self, SourceError> {
         let missing = |what| Err(SourceError::Argument(what));
         match Kind::from_code(source.kind) {
@@ -178,7 +178,7 @@ impl Opened {
 }
 
 impl Source {
-    /// The same, for reading no more than a page: a map would bring all of them into memory.
+    /// This source for reading at most a page: a map would bring all pages into memory.
     pub(super) fn for_header(&self) -> Self {
         let mapped = self.kind == Kind::Mapped as u32;
         Self { kind: if mapped { Kind::Buffered as u32 } else { self.kind }, ..*self }
@@ -208,7 +208,7 @@ struct Flying {
 }
 
 impl Flying {
-    /// What a source says of them; an error where its fields disagree.
+    /// Reads them from a source. Fails if its fields disagree.
     fn of(source: &Source) -> Result<Option<Self>, ()> {
         let Source { start, poll, finish, reads, .. } = *source;
         let most = reads.max(1) as usize;
@@ -268,9 +268,11 @@ impl Callback {
 /// `EAGAIN`: more reads than there may be.
 const AGAIN: i32 = 11;
 
-// SAFETY: the caller has promised that its device writes to the bytes of a read only from when
-// `start` is called until `finish` has returned, and never if `start` has failed. Numbers in use are
-// not given again. Functions of C do not unwind.
+// SAFETY:
+// - The caller has promised that its device writes to the bytes of a read only from the call of
+//   `start` until `finish` has returned, and never if `start` has failed.
+// - Numbers in use are not given again.
+// - Functions of C do not unwind.
 unsafe impl ReadQueue for Callback {
     fn depth(&self) -> usize {
         self.flying.map_or(1, |flying| flying.most)

@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// The element of an operand that belongs to element `at` of the output.
-    fn beside(dims: [u32; 4], output: [u32; 4], at: usize) -> usize {
+    fn broadcast_index(dims: [u32; 4], output: [u32; 4], at: usize) -> usize {
         let at = index(output, at);
         (0..4).fold(0, |offset, dim| {
             offset * dims[dim] as usize + if dims[dim] == 1 { 0 } else { at[dim] }
@@ -156,8 +156,8 @@ mod tests {
                         &case,
                         op,
                         &found,
-                        [&|at| case.input(0, beside(a, output, at)), &|at| {
-                            case.input(1, beside(b, output, at))
+                        [&|at| case.input(0, broadcast_index(a, output, at)), &|at| {
+                            case.input(1, broadcast_index(b, output, at))
                         }],
                     );
                     for input in [0, 1] {
@@ -226,7 +226,7 @@ mod tests {
                     let found = case.run_everywhere();
                     let input = which as usize - 1;
                     let tensor = |at| case.input(input, at);
-                    let constant = |at| case.weights[beside(constant, output, at)] as f64;
+                    let constant = |at| case.weights[broadcast_index(constant, output, at)] as f64;
                     let operands: [&dyn Fn(usize) -> f64; 2] =
                         if which == 1 { [&tensor, &constant] } else { [&constant, &tensor] };
                     check_result(&case, op, &found, operands);

@@ -7,7 +7,7 @@
 
 use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split};
 use crate::device::divide;
-use crate::kernels::table::Beside;
+use crate::kernels::table::OperandPart;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{INPUTS, Layer, NONE, Tensor};
 use core::ops::Range;
@@ -62,7 +62,7 @@ impl<'a> Side<'a> {
         Side::Mat { mat, rows, strides: [stride(0), stride(1), stride(2)] }
     }
 
-    /// Whether it goes on by as many rows with each of the output's rows.
+    /// Whether it has a row for each row of the output, or one for all.
     fn is_even(&self, all: usize) -> bool {
         match *self {
             Side::Output => true,
@@ -72,18 +72,18 @@ impl<'a> Side<'a> {
 
     /// The operand's part for `count` rows of the output from the pixel `at` on, which are in one
     /// line of pixels unless it is even, and the columns `cols`. `out` is the output's size.
-    fn beside(
+    fn part_at(
         &self,
         at: [usize; 3],
         count: usize,
         cols: &Range<usize>,
         out: [usize; 2],
-    ) -> Beside<'a> {
-        let Side::Mat { mat, rows, strides } = self else { return Beside::Output };
+    ) -> OperandPart<'a> {
+        let Side::Mat { mat, rows, strides } = self else { return OperandPart::Output };
         let first = at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2];
         let rows = if strides[2] == 0 && *rows != out[0] { 1 } else { count };
         let cols = if mat.cols() == out[1] { cols.clone() } else { 0..1 };
-        Beside::Mat(mat.part(mat.slots(first..first + rows), cols))
+        OperandPart::Mat(mat.part(mat.slots(first..first + rows), cols))
     }
 }
 
@@ -112,13 +112,13 @@ pub(super) fn sides<'a, const N: usize>(
     Some(sides)
 }
 
-/// Runs `task` on the rectangles of a step's output, of at most so many elements where they have
-/// several rows, with each operand's part for it.
+/// Runs `task` on rectangles of a step's output, with each operand's part for it. Rectangles of
+/// several rows have at most `most` elements.
 pub(super) fn by_rectangles<const N: usize>(
     call: Call<'_>,
     sides: [Side<'_>; N],
     most: usize,
-    task: impl Fn([Beside<'_>; N], MatMut<'_>) + Sync,
+    task: impl Fn([OperandPart<'_>; N], MatMut<'_>) + Sync,
 ) {
     let mut call = call;
     let [_, lines, pixels, _] = call.output.dims.map(|extent| extent as usize);
@@ -138,7 +138,7 @@ pub(super) fn by_rectangles<const N: usize>(
             if !even {
                 count = count.min(pixels - pixel);
             }
-            let parts = sides.map(|side| side.beside(at, count, &share.cols, [rows, cols]));
+            let parts = sides.map(|side| side.part_at(at, count, &share.cols, [rows, cols]));
             task(parts, share.out.part_mut(done..done + count, 0..share.cols.len()));
             done += count;
         }

@@ -4,8 +4,8 @@
 //! lists ([`Indirection`]) that are made for a block of output pixels at a time. The loops, from
 //! the outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of
 //! weights, [`Chains`](crate::kernels::table::Chains) of the reduction, strips of pixels (tiles).
-//! Where pixels have so many channels that few of them would be a block, chains come before panels:
-//! of a block only what one chain reads is in the cache at a time. Chains are the same, and so is
+//! If pixels have many channels, so that a block would be few pixels, chains come before panels.
+//! Then the cache holds only one chain's reads of a block at a time. Chains are the same, and so is
 //! each output, whatever slice, block, strip or thread it falls into. A step may compute some
 //! chains of a panel only, and leave its sums in the output for the next one.
 
@@ -240,7 +240,8 @@ impl Division {
         let window = window(layer, &inputs[0], output);
         let channels = Channels::new(output.dims[3], p.groups, layer.columns(isa));
         let (rows, mr) = (slice.rows as usize, isa.rows());
-        // What a block's pixels add to its reads: with a stride below the kernel, windows overlap.
+        // The floats that each pixel adds to a block's reads: with a stride below the kernel,
+        // windows overlap.
         let steps = (0..2).map(|axis| window.stride[axis].min(window.kernel[axis]));
         let pixel = steps.fold(window.cols.saturating_mul(4), usize::saturating_mul);
         let chains = window.chains().count();
@@ -249,7 +250,7 @@ impl Division {
         let pixel = if apart { pixel.div_ceil(chains) } else { pixel };
         let fit = (BLOCK_BYTES / pixel).min(BLOCK_POINTERS / 8 / window.segments());
         let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
-        // With as many channels as make pages, all pixels of a strip lie in the same sets of the
+        // If the pitch of pixels is whole pages, all pixels of a strip lie in the same sets of the
         // cache.
         let pitch = window.pitch.saturating_mul(4).saturating_mul(window.stride[1]);
         let strip = if pitch.is_multiple_of(SET_BYTES) { mr.min(SET_ROWS) } else { mr };
@@ -299,9 +300,9 @@ pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
     }
     let worth = usize::try_from(macs / PART_MACS).unwrap_or(usize::MAX);
     let most = worth.clamp(threads, threads * device::PARTS);
-    // The busiest thread has to do no less, and no more where there are as many parts as threads.
+    // Lower bound for the busiest thread, which one part for each thread attains.
     let least = units.div_ceil(threads);
-    // It then has one to `PARTS` parts, which are even: as many as there may be.
+    // It then has one to `PARTS` even parts, the most possible.
     let each = (1..=device::PARTS).rev().map(|rounds| least / rounds).find(|each| {
         let parts = units.div_ceil((*each).max(1));
         parts <= most
@@ -311,7 +312,7 @@ pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
     each.unwrap_or(least).max(1)
 }
 
-/// What decides how an output is divided.
+/// The sizes that decide how an output is divided.
 pub(super) struct Sizes {
     /// Parts that it can be divided into by rows, and by columns (channels).
     pub by_rows: usize,
@@ -375,7 +376,7 @@ impl Channels {
         panels.start / self.panels..panels.end.div_ceil(self.panels)
     }
 
-    /// Of some panels those whose columns these are.
+    /// The panels among `panels` that have these columns.
     pub fn within(&self, panels: Range<usize>, cols: Range<usize>) -> Range<usize> {
         let inside = |index: &usize| {
             let panel = self.panel(*index);
@@ -457,7 +458,7 @@ pub fn run(call: Call<'_>) {
     let (window, channels, weights) = (division.window, division.channels, weights.floats());
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
-    // Of a panel's floats those that the step has, and which chains they are for.
+    // The floats of a panel that the step has, and their chains.
     let held = self::weights(layer, &inputs[0], &slice, kernels.isa());
     let missing = held.start as usize / 4;
     let panel_floats = match slice.method.chains() {

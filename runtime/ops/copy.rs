@@ -3,13 +3,13 @@
 //!
 //! The extents are first brought into a plain form: dimensions of extent 1 go, the others are
 //! sorted so that the output is written front to back, and neighbours that are adjacent on both
-//! sides become one. What is left is mostly a run of adjacent floats, or a transposition, which
-//! goes by square tiles.
+//! sides become one. The rest is mostly a run of adjacent floats, or a transposition, which goes by
+//! square tiles.
 //!
 //! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole
 //! output, or some of its rows where blocks of the outermost dimension are rows of their own
-//! (`row_unit`): of a change of order of an image each pixel is. These may lie in a ring; the input
-//! is there as a whole, since what is made of adjacent rows comes from all over it.
+//! (`row_unit`). In a change of an image's order each pixel is such a row. These may lie in a ring.
+//! The input is there as a whole, since adjacent rows come from all over it.
 
 use super::{
     Addresses, Call, Elements, LayerError, Operand, Operator, check, check_no_activation,
@@ -157,7 +157,7 @@ pub(super) fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
             return None;
         }
     }
-    // What is left are the elements of a row.
+    // The elements of a row are left.
     let last = inner.iter().try_fold(0u64, |last, dim| {
         last.checked_add((dim.len as u64 - 1).checked_mul(dim.dst as u64)?)
     })?;

@@ -1,9 +1,9 @@
 //! Depthwise convolution: each output channel reads the input channel of the same index. With a 1x1
 //! kernel it is a per-channel scale and shift (batch normalisation that could not be fused).
 //!
-//! The same for groups of a few channels, as many in as out, of which a panel holds several
-//! ([`Isa::spans`]): each output channel reads the input channels of its group. A depthwise
-//! convolution is the case of one channel a group.
+//! Also convolution in small groups with equal numbers of input and output channels, of which a
+//! panel holds several ([`Isa::spans`]). Each output channel reads the input channels of its group.
+//! A depthwise convolution is the case of one channel a group.
 //!
 //! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at
 //! a time. The loops, from the outside: threads, bands, panels of channels, lines. A kernel gets
@@ -136,7 +136,7 @@ impl Division {
         while band > 1 && Grid::scratch_bytes(&window, band) > BAND_POINTERS {
             band = band.div_ceil(2);
         }
-        // As many bands of about as many lines.
+        // The same number of bands, of about equally many lines.
         let band = height.div_ceil(height.div_ceil(band));
         let scratch_each = Grid::scratch_bytes(&window, band);
         Self { window, band, split, shares: threads.min(units.div_ceil(each)).max(1), scratch_each }
@@ -301,7 +301,7 @@ mod tests {
         case([2, 90, 41, 16], 16, [3, 3]).spanned(4).pad([1, 1]).check();
     }
 
-    /// The same bits as a convolution that is packed group by group.
+    /// Results have the bits of a convolution that is packed group by group.
     #[test]
     fn small_groups_are_what_conv_makes() {
         for group in [2, 4, 8, 16] {

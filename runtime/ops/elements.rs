@@ -1,25 +1,25 @@
-//! What the elements of layers' operands are: floats, or words.
+//! The element types of layers' operands: floats, or words.
 //!
-//! Both have 32 bits, so that an operator computes something of either. A pack is refused where
-//! that would be of the wrong ones.
+//! Both have 32 bits, so an operator would compute something from either. A pack with the wrong
+//! type is refused.
 
 use super::{LayerError, check, row};
 use crate::pack::{Element, INPUTS, Layer, NONE};
 
-/// What an operator reads and makes. Where it only moves elements, these are `None`: either, but
-/// the same in all operands of which that is said.
+/// The types that an operator reads and makes. `None` stands for either, but the same type in all
+/// such operands: the operator only moves elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements {
-    /// Of the inputs.
+    /// The types of the inputs.
     pub inputs: [Option<Element>; INPUTS],
-    /// Of the output.
+    /// The type of the output.
     pub output: Option<Element>,
 }
 
 impl Elements {
-    /// Of an operator on floats.
+    /// An operator on floats.
     pub(super) const FLOATS: Self = Self::of([Some(Element::Float); INPUTS], Some(Element::Float));
-    /// Of an operator that moves elements.
+    /// An operator that moves elements.
     pub(super) const ANY: Self = Self::of([None; INPUTS], None);
 
     pub(super) const fn of(inputs: [Option<Element>; INPUTS], output: Option<Element>) -> Self {
@@ -27,7 +27,7 @@ impl Elements {
     }
 }
 
-/// What the elements of a layer's operands must be; those of an unknown operator may be any.
+/// The element types that a layer's operands must have. Those of an unknown operator may be any.
 pub fn elements(layer: &Layer) -> Elements {
     row(layer).map_or(Elements::ANY, |operator| (operator.elements)(layer))
 }

@@ -3,9 +3,9 @@
 //! ([`Step::algorithm`](crate::pack::Step)).
 //!
 //! A step expands them into its scratch, panels of floats (or of frequencies), and the operator
-//! computes as if they had been stored so. What is read from storage, and what lies in the arena
-//! between, is the small form. The expanded one is read as soon as it is made, so it is made in
-//! pieces that stay in a cache. There are three ways:
+//! computes as if they had been stored so. Storage and arena hold the small form. The expanded one
+//! is read as soon as it is made, so it is made in pieces that stay in a cache. There are three
+//! ways:
 //!
 //! - **rows of one** (a fully connected layer): a thread expands some k of a panel and continues a
 //!   chain of fused multiply-adds from what it has so far. The piece stays in the first-level

@@ -1,7 +1,7 @@
-//! Layers whose numbers lie at the ends of their ranges. What `open` accepts is computed without an
-//! overflow, on processors of 32 bits too (`cargo test --target i686-unknown-linux-gnu`): how it is
-//! cut and what scratch it takes, whatever its size, and the layer itself where little memory holds
-//! it, in rings of lines too.
+//! Layers whose numbers lie at the ends of their ranges. Layers that `open` accepts are computed
+//! without an overflow, on processors of 32 bits too
+//! (`cargo test --target i686-unknown-linux-gnu`). That covers how a layer is cut and its scratch,
+//! whatever its size. It covers the layer itself if little memory holds it, in rings of lines too.
 
 use super::testing::Random;
 use super::*;
@@ -474,7 +474,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
     true
 }
 
-/// What each number of threads takes at least, one after the other, and the most of that.
+/// The least scratch for each number of threads, and the most of these.
 fn least_on_any(problem: &Problem<'_>) -> u64 {
     let on = |threads: u32| {
         let problem = problem.on(threads);
@@ -486,7 +486,7 @@ fn least_on_any(problem: &Problem<'_>) -> u64 {
     (1..=problem.threads).map(on).max().unwrap_or(0)
 }
 
-/// Of each operator some layers are accepted, and some of these are run.
+/// Some layers of each operator are accepted, and some of these are run.
 #[test]
 fn what_is_accepted_never_overflows() {
     let mut random = Random::new(41);

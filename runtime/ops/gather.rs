@@ -5,8 +5,8 @@
 //! columns of all rows. The panel's biases are added. An index counts from the end where it is
 //! negative. One that is no entry of the table ends the inference with an error before the step
 //! runs ([`outside`](super::outside)). The operator itself makes such rows NaN, and so does a GPU,
-//! whose indices the processor does not read. Of a table that is stored in fewer bits, only the
-//! entries that are asked for are widened.
+//! whose indices the processor does not read. If a table is stored in fewer bits, only the entries
+//! that are asked for are widened.
 
 use super::conv::check_weights;
 use super::{

@@ -13,7 +13,7 @@ use crate::pack::{GridSampleParams, INPUTS, Isa, Layer, NONE, OpKind, Tensor, pa
 const AXES: usize = 3;
 const TAPS: usize = 4;
 
-/// What cubic weights depend on.
+/// The parameter of cubic weights.
 const CUBIC: f32 = -0.75;
 
 /// Places further out are as these.

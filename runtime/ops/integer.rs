@@ -8,7 +8,7 @@ use super::{
     Call, Elements, LayerError, Operator, Reads, check, check_inputs_at_most, check_no_activation,
     lanes,
 };
-use crate::kernels::table::Beside;
+use crate::kernels::table::OperandPart;
 use crate::matrix::MatMut;
 use crate::pack::{Element, INPUTS, IntegerOp, IntegerParams, Isa, Layer, OpKind, Tensor, params};
 
@@ -24,7 +24,7 @@ pub(super) const ROW: Operator = Operator {
     ..Operator::new(OpKind::Integer, 2, validate, run)
 };
 
-/// What an operation on words reads and makes.
+/// The element types that an operation on words reads and makes.
 fn of_operation(code: u32) -> (Element, Element) {
     use Element::{Float, Word};
     match IntegerOp::from_code(code) {
@@ -82,7 +82,7 @@ pub fn run(call: Call<'_>) {
 }
 
 /// Operations on two integers. Each has a loop of its own.
-fn two(op: IntegerOp, operands: [Beside<'_>; 2], out: MatMut<'_>) {
+fn two(op: IntegerOp, operands: [OperandPart<'_>; 2], out: MatMut<'_>) {
     macro_rules! of {
         (|$a:ident, $b:ident| $result:expr) => {
             lanes::map(operands, out, |[a, b]| {
@@ -125,7 +125,7 @@ fn two(op: IntegerOp, operands: [Beside<'_>; 2], out: MatMut<'_>) {
 }
 
 /// Operations on one word.
-fn one(op: IntegerOp, operands: [Beside<'_>; 1], out: MatMut<'_>) {
+fn one(op: IntegerOp, operands: [OperandPart<'_>; 1], out: MatMut<'_>) {
     macro_rules! of {
         (|$a:ident| $result:expr) => {
             lanes::map(operands, out, |[a]| {
@@ -166,7 +166,7 @@ fn one(op: IntegerOp, operands: [Beside<'_>; 1], out: MatMut<'_>) {
     }
 }
 
-/// What division leaves, with the divisor's sign.
+/// The remainder of a division, with the divisor's sign.
 fn modulo(a: i32, b: i32) -> i32 {
     if b == 0 {
         return 0;

@@ -1,20 +1,20 @@
 //! Operators that make each word of their output from one word of each operand.
 //!
-//! Words are gathered into as many lanes as vectors have, for any processor, and a few times more.
-//! So one loop over arrays of a constant length serves all operators and all ways of broadcasting,
-//! and the compiler makes vectors of it. All it does with words is what the operator says: it has
-//! the same bits on every processor.
+//! Words are gathered into more lanes than the vectors of any processor have. So one loop over
+//! arrays of a constant length serves all operators and all ways of broadcasting, and the compiler
+//! makes vectors of it. The operator alone decides what is computed, so results have the same bits
+//! on every processor.
 
-use crate::kernels::table::Beside;
+use crate::kernels::table::OperandPart;
 use crate::matrix::MatMut;
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Words that are computed at a time.
 const LANES: usize = 64;
 
-/// Makes each word of a rectangle of the output. What operands lack of a row's last lanes is zero.
+/// Makes each word of a rectangle of the output. Missing lanes at the end of a row are zero.
 pub(super) fn map<const N: usize>(
-    operands: [Beside<'_>; N],
+    operands: [OperandPart<'_>; N],
     mut out: MatMut<'_>,
     word: impl Fn([u32; N]) -> u32,
 ) {
@@ -37,10 +37,16 @@ pub(super) fn map<const N: usize>(
 }
 
 /// Takes an operand's words that belong to some of a row of the output, which are `made`.
-fn gather(operand: &Beside<'_>, row: usize, start: usize, made: &[u32], lanes: &mut [u32; LANES]) {
+fn gather(
+    operand: &OperandPart<'_>,
+    row: usize,
+    start: usize,
+    made: &[u32],
+    lanes: &mut [u32; LANES],
+) {
     let mat = match operand {
-        Beside::Output => return lanes[..made.len()].copy_from_slice(made),
-        Beside::Mat(mat) => mat,
+        OperandPart::Output => return lanes[..made.len()].copy_from_slice(made),
+        OperandPart::Mat(mat) => mat,
     };
     let words: &[u32] = cast_slice(mat.row(if mat.rows() == 1 { 0 } else { row }));
     match words {

@@ -93,7 +93,7 @@ pub(crate) fn row(layer: &Layer) -> Option<&'static Operator> {
     OPERATORS.get((layer.kind as usize).wrapping_sub(1))
 }
 
-/// What launches a layer on a GPU, if something does.
+/// The launch of a layer on a GPU, if there is one.
 fn launch_of(layer: &Layer) -> Option<cuda::Launch> {
     LAUNCHES.get((layer.kind as usize).wrapping_sub(1)).copied().flatten()
 }
@@ -128,7 +128,7 @@ pub struct Call<'a> {
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding;
     /// or of its chains only.
     pub weights: Packed<'a>,
-    /// What the next step reads first of its weights, for operators that fetch theirs.
+    /// The weights that the next step reads first, for operators that prefetch.
     pub prefetch: Prefetch,
     /// First panel of the step.
     pub first: usize,
@@ -147,7 +147,7 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// What the step makes.
+    /// The slice that the step makes.
     pub fn slice(&self) -> Slice {
         Slice {
             first: self.first as u32,
@@ -158,7 +158,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the step computes.
+    /// The problem that the step computes.
     pub fn problem(&self) -> Problem<'_> {
         Problem {
             layer: self.layer,
@@ -329,8 +329,7 @@ fn check_encoding(layer: &Layer, operator: &Operator, isa: Isa) -> Result<(), La
     check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
 }
 
-/// Panels hold as many output channels as they have room for, or fewer where the operator can do
-/// with that.
+/// Panels are full, or hold fewer output channels if the operator permits that.
 fn check_width(layer: &Layer, operator: &Operator, isa: Isa) -> Result<(), LayerError> {
     let most = match operator.panels {
         Panels::Narrow => isa.panel() as u64 - 1,
@@ -340,7 +339,7 @@ fn check_width(layer: &Layer, operator: &Operator, isa: Isa) -> Result<(), Layer
     check(width <= most, "output channels of a panel, where these are fewer,", width, most)
 }
 
-/// For operators with so many inputs, which come first.
+/// Checks that the first `count` inputs are there, and no others.
 fn check_inputs(layer: &Layer, count: usize) -> Result<(), LayerError> {
     let present = layer.inputs.iter().filter(|id| **id != NONE).count();
     let first = layer.inputs.iter().take_while(|id| **id != NONE).count();
@@ -354,7 +353,7 @@ fn check_no_activation(layer: &Layer) -> Result<(), LayerError> {
     check(code == 0, "activation of an operator without one", code.into(), 0)
 }
 
-/// Refuses more inputs than so many.
+/// Refuses more than `count` inputs.
 fn check_inputs_at_most(layer: &Layer, count: usize) -> Result<(), LayerError> {
     let last = layer.inputs.iter().rposition(|id| *id != NONE).map_or(0, |last| last + 1);
     check(last <= count, "number of inputs", last as u64, count as u64)

@@ -50,9 +50,9 @@ fn operators() -> Vec<(Case, Depends)> {
         // Windows that share columns, that do not, that have an even number of taps, and the whole
         // image.
         for (kernel, stride, depends) in [
-            ([3, 3], 2, near::<3, 2> as Depends),
-            ([2, 2], 1, near::<2, 1>),
-            ([2, 2], 2, near::<2, 2>),
+            ([3, 3], 2, in_window::<3, 2> as Depends),
+            ([2, 2], 1, in_window::<2, 1>),
+            ([2, 2], 2, in_window::<2, 2>),
             ([6, 7], 1, |input: usize, output: usize| input % 21 == output % 21),
         ] {
             let params = PoolParams {
@@ -82,7 +82,7 @@ fn operators() -> Vec<(Case, Depends)> {
 }
 
 /// Windows of K by K, S apart.
-fn near<const K: usize, const S: usize>(input: usize, output: usize) -> bool {
+fn in_window<const K: usize, const S: usize>(input: usize, output: usize) -> bool {
     let extent = |axis: usize| (IMAGE[1 + axis] as usize - K) / S + 1;
     let [_, y, x, c] = index(IMAGE, input);
     let [_, row, col, channel] = index([1, extent(0) as u32, extent(1) as u32, 21], output);
@@ -148,7 +148,7 @@ fn infinities_are_numbers_like_others() {
             let plain = window(average).run_everywhere();
             let found = put(&window(average), 0, at, odd).run_everywhere();
             for (output, (x, before)) in found.iter().zip(&plain).enumerate() {
-                let inside = near::<3, 1>(at, output);
+                let inside = in_window::<3, 1>(at, output);
                 let want = if inside && (average == 1 || odd > 0.0) { odd } else { *before };
                 assert!(*x == want || inside && average == 0 && odd < 0.0, "{output}: {x}");
             }
@@ -156,8 +156,7 @@ fn infinities_are_numbers_like_others() {
         let softmax = layer(OpKind::Softmax, Activation::NONE, &());
         let case = Case::new(softmax, &mut Random::new(4), &[IMAGE], IMAGE);
         let found = put(&case, 0, 30, odd).run_everywhere();
-        // Of plus infinity, as elsewhere, nothing but NaN is left: the difference of two
-        // infinities.
+        // Plus infinity makes NaN, as elsewhere: the difference of two infinities.
         assert_eq!(found[21..42].iter().all(|x| x.is_nan()), odd > 0.0);
         assert!(odd > 0.0 || found[30] == 0.0);
     }
@@ -241,7 +240,7 @@ fn means_of_many_keep_their_bound() {
         kernels.pool(Pooling::Average(25e6), pixels, taps, mat);
         assert_eq!(out, [1.0], "{}", kernels.name());
     }
-    // What a rectifier leaves of noise: all errors of a chain would add up.
+    // Rectified noise: all errors of a chain would add up.
     for (height, width, channels) in [(1080, 1920, 1), (96, 96, 3), (60, 70, 37), (17, 1, 300)] {
         let noise = floats(height * width * channels, 7);
         let noise: Vec<f32> = noise.into_iter().map(|x| x.max(0.0)).collect();

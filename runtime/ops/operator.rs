@@ -1,12 +1,12 @@
-//! What an operator is. Each operator's file has a `ROW`, which says all of it but its launch on a
-//! GPU; `table` adds that.
+//! The record of an operator. Each operator's file has a `ROW` with all of it except the launch on
+//! a GPU, which `table` adds.
 
 use super::{Call, Elements, LayerError, Operand, Problem, Reads, Slice, Want};
 use crate::pack::{INPUTS, Isa, Layer, OpKind, Tensor};
 use core::ops::Range;
 
-/// An operator. What depends on the layer are functions. They see valid layers only, except for
-/// `validate` and `buffers`.
+/// An operator. Properties that depend on the layer are functions. They see valid layers only,
+/// except for `validate` and `buffers`.
 #[derive(Clone, Copy)]
 pub(crate) struct Operator {
     /// Its code.
@@ -19,7 +19,7 @@ pub(crate) struct Operator {
     pub widens: bool,
     /// Whether a layer may have any function for its activation, and not only those that fuse.
     pub functions: bool,
-    /// Of which inputs the output may be the very tensor.
+    /// Inputs that may be the same tensor as the output.
     pub in_place: [bool; INPUTS],
     /// How it addresses its operands.
     pub addresses: Addresses,
@@ -40,7 +40,7 @@ pub(crate) struct Operator {
     pub row_unit: fn(&Layer, &Tensor) -> Option<u64>,
     /// The lines of which steps make multiples, if they make whole lines only.
     pub line_unit: Option<fn(&Layer) -> u32>,
-    /// What its operands' elements must be.
+    /// The element types that its operands must have.
     pub elements: fn(&Layer) -> Elements,
     /// Multiply-adds of a layer, without its activation.
     pub macs: fn(&Layer, &[Tensor; INPUTS], &Tensor) -> u64,
@@ -64,7 +64,7 @@ pub(crate) type LaunchScratch = fn(&Layer, &[Tensor; INPUTS], &Tensor, &Slice) -
 pub(crate) enum Panels {
     /// They take all, if there are any.
     Whole,
-    /// They take some panels of output channels, as many as a panel has room for.
+    /// They take some panels, each with all output channels that it has room for.
     Full,
     /// They take some panels of output channels (or of a table's entries), or of fewer than a panel
     /// has room for.

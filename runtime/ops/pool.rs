@@ -120,7 +120,8 @@ impl Axis {
         let (first, last) = (before(0), before(self.extent));
         Taps {
             positions: Positions {
-                // Of none it may be anywhere: inside, so that what is counted from there is.
+                // Without taps it may be anywhere: here it is inside, so that all that is counted
+                // from there is inside.
                 first: (start + first * self.dilation).clamp(0, self.extent) as usize,
                 count: (last - first) as usize,
                 step: self.dilation as usize,

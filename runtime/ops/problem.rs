@@ -1,4 +1,4 @@
-//! What a step computes, apart from the memory that it computes in.
+//! The computation of a step, apart from its memory.
 
 use super::Slice;
 use crate::pack::{INPUTS, Isa, Layer, Tensor};

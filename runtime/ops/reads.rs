@@ -50,11 +50,11 @@ pub fn rows_read(
     let operator = row(layer);
     core::array::from_fn(|slot| {
         let input = &inputs[slot];
-        let beside = || input.dims[..3] == output.dims[..3];
+        let same_rows = || input.dims[..3] == output.dims[..3];
         match operator.map(|operator| (operator.reads[slot], operator.window)) {
             _ if made.is_empty() => 0..0,
             Some((Reads::Window, window)) => window(layer, [input, output], &made),
-            Some((Reads::Rows, _)) if beside() => made.clone(),
+            Some((Reads::Rows, _)) if same_rows() => made.clone(),
             _ => 0..input.rows(),
         }
     })
@@ -71,7 +71,7 @@ pub(super) fn seen(
     let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
     let [_, height, width, _] = input.dims.map(u64::from);
     let [_, lines, pixels, _] = output.dims.map(|extent| u64::from(extent.max(1)));
-    // Counted over all images, the line that comes so many after the first of a row's window; or
+    // The line `below` lines after the first of a row's window, counted over all images; at most
     // the image's end.
     let line = |row: u64, below: u64| {
         let (image, y) = (row / pixels / lines, row / pixels % lines);

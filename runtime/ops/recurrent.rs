@@ -114,7 +114,7 @@ pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     parts.bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }
 
-/// What a sequence is computed with.
+/// The parameters of a sequence.
 struct Cell<'a> {
     p: RecurrentParams,
     kernels: &'a Kernels,

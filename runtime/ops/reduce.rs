@@ -3,8 +3,8 @@
 //!
 //! Where `inner` is 1 the values that become one lie side by side and are summed in the order of
 //! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each is a sum in ascending order, and
-//! vectors run over `inner`: pooling. The mean is the sum divided by the count. What pooling has
-//! not is [`fold`]'s.
+//! vectors run over `inner`: pooling. The mean is the sum divided by the count. [`fold`] has the
+//! reductions that pooling does not have.
 
 use super::work::elements;
 use super::{Call, LayerError, Operand, Operator, check, check_one_input, device_for, split};

@@ -70,7 +70,7 @@ fn rows_read(layer: &Layer, [input, output]: [&Tensor; 2], made: &Range<u64>) ->
     start(first) * width..(start(last) + u64::from(params.reach)) * width
 }
 
-/// What is resampled.
+/// The quantity that is resampled.
 #[derive(Clone, Copy)]
 struct Axis<'a> {
     params: ResampleParams,

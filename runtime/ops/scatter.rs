@@ -1,9 +1,9 @@
 //! Rows of a tensor replaced by others, or combined with them, where indices say:
 //! [`OpKind::Scatter`].
 //!
-//! Indices count from the end where they are negative. One that is no row's ends the inference with
-//! an error before the step runs ([`outside`](super::outside)); the operator itself leaves out its row.
-//! Of several rows for one place each is combined with what those before it made.
+//! Indices count from the end where they are negative. One that is no row's ends the inference with an
+//! error before the step runs ([`outside`](super::outside)); the operator itself leaves out its row. If
+//! several rows have one place, each is combined with the result of those before it.
 //!
 //! [`OpKind::Scatter`]: crate::pack::OpKind::Scatter
 

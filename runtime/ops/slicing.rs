@@ -1,4 +1,4 @@
-//! What of a layer a step can make: which of its rows and panels, and in which rings.
+//! The slices that a step can make of a layer: rows and panels, and the rings that they may lie in.
 
 use super::conv::chains;
 use super::{
@@ -111,8 +111,8 @@ pub fn validate_rings(problem: &Problem<'_>, rings: [u32; INPUTS + 1]) -> Result
     let whole = (0..INPUTS).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
     check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
     let read = inputs.iter().zip(reads).map(|(input, reads)| (input, reads == Reads::Rows));
-    for ((tensor, beside), lines) in read.chain([(output, true)]).zip(rings) {
-        if lines == 0 || !beside {
+    for ((tensor, by_rows), lines) in read.chain([(output, true)]).zip(rings) {
+        if lines == 0 || !by_rows {
             continue;
         }
         for dim in 0..3 {

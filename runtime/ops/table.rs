@@ -20,17 +20,17 @@ struct Row {
 }
 
 impl Row {
-    /// Of an operator that no GPU computes.
+    /// An operator that no GPU computes.
     const fn on_processors(operator: Operator) -> Self {
         Self { operator, launch: None }
     }
 
-    /// Of an operator that a GPU computes without intermediates.
+    /// An operator that a GPU computes without intermediates.
     const fn on_gpu(operator: Operator, launch: Launch) -> Self {
         Self::with_scratch(operator, launch, |_, _, _, _| 0)
     }
 
-    /// Of an operator that a GPU computes.
+    /// An operator that a GPU computes with intermediates.
     const fn with_scratch(operator: Operator, launch: Launch, scratch: LaunchScratch) -> Self {
         let operator = Operator { on_gpu: Some(scratch), ..operator };
         Self { operator, launch: Some(launch) }

@@ -1,9 +1,9 @@
 //! Rows of a tensor in another order, some of them several times or never: gathering and scattering
 //! by indices.
 //!
-//! Indices are the layer's constants, or a tensor of integers, which count from the end where
-//! they are negative. Of a tensor one that is no row's ends the inference with an error before the
-//! step runs ([`outside`](super::outside)); the operator itself makes such rows NaN.
+//! Indices are the layer's constants, or a tensor of integers, which count from the end where they
+//! are negative. An index of a tensor that is no row's ends the inference with an error before the
+//! step runs ([`outside`](super::outside)). The operator itself makes such rows NaN.
 
 use super::gather::{entry, index};
 use super::{Call, Elements, LayerError, Operand, Operator, Reads, check, device_for};

@@ -1,5 +1,5 @@
-//! What the operators' tests share: tensors with gaps around them, and layers that are run on
-//! several numbers of threads and in several slices, which must make no difference.
+//! Helpers of the operators' tests: tensors with gaps around them, and layers that run on several
+//! numbers of threads and in several slices, which must make no difference.
 
 use super::{
     Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, row_unit, scratch_bytes,
@@ -45,11 +45,11 @@ impl Random {
     }
 }
 
-/// What a convolution adds to its sums.
+/// The addend of a convolution's sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Residual {
     None,
-    /// What its output holds.
+    /// The contents of its output.
     InPlace,
     /// A tensor of its own.
     Apart,
@@ -77,7 +77,7 @@ pub fn relative_error(found: f32, truth: f64, floor: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// What stands outside of the tensors.
+/// The floats outside of the tensors.
 const GAP: f32 = -12345.5;
 
 /// A layer with its tensors, each in a buffer of its own, with gaps.

@@ -1,4 +1,4 @@
-//! What holds for all operators: hostile records are harmless, and results have the same bits on
+//! Invariants of all operators: hostile records are harmless, and results have the same bits on
 //! every target.
 
 use super::testing::{Case, Random, layer};
@@ -148,7 +148,7 @@ fn hostile_records_are_refused_or_harmless() {
     }
 }
 
-/// The same bits on every target: the checksum of one layer of each operator.
+/// Results have the same bits on every target: the checksum of one layer of each operator.
 #[test]
 fn results_have_the_bits_they_always_had() {
     let mut random = Random::new(7);

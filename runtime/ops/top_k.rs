@@ -117,7 +117,7 @@ impl<B: Fn(u32, u32) -> bool> Heap<'_, B> {
         self.at(count)
     }
 
-    /// The first `count` of so many places, in order.
+    /// The first `count` of `all` places, in order.
     fn order(&mut self, count: usize, all: usize) {
         for slot in 0..count {
             self.places[slot * self.step] = slot as u32;

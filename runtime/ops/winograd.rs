@@ -11,14 +11,13 @@
 //! can go through the input channels in [channel blocks](ChannelBlocks) instead, with a band of
 //! tiles at once.
 //!
-//! Groups have nothing in common, so all that is done for some of them, before the next ones: as
-//! many as have frequencies that stay in the cache together. Their weights stay there for all
-//! blocks. Threads divide groups where they would divide panels.
+//! Groups share nothing, so all of this is done for some groups before the next ones. These are the
+//! groups whose frequencies stay in the cache together. Their weights stay there for all blocks.
+//! Threads divide groups where they would divide panels.
 //!
 //! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of
-//! its points, so that some frequencies are those of fewer tiles. What a tile computes is a matter
-//! of its place in the map alone. `Block` orders the tiles so that those of a frequency lie
-//! together.
+//! its points, so that some frequencies are those of fewer tiles. A tile's computation depends on
+//! its place in the map alone. `Block` orders the tiles so that those of a frequency lie together.
 //!
 //! Each frequency is summed over the input channels as a product of matrices is, and the transforms
 //! have one written order: the result is the same for every slice, block, thread count and
@@ -113,8 +112,8 @@ pub fn validate(
     check_weights(layer, panels, points.checked_mul(channels), isa.panel(), isa)
 }
 
-/// Lines of an image that a step can make are as many as these or a multiple, from a multiple of
-/// them on; the last ones of an image may be fewer.
+/// A step makes a multiple of this many lines of an image, from a multiple of them on. The last
+/// ones of an image may be fewer.
 pub fn slice_lines(layer: &Layer) -> u32 {
     params::<WinogradParams>(layer).tile.max(1)
 }

@@ -1,10 +1,10 @@
-//! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against
-//! time. Of Winograd: what a processor multiplies; a GPU multiplies whole tiles.
+//! The work of a layer, from its records alone, which `eyelet run --layers` compares with time. For
+//! Winograd it counts a processor's multiplications; a GPU multiplies whole tiles.
 
 use super::{Slice, row};
 use crate::pack::{ActivationKind, INPUTS, Layer, NONE, Tensor};
 
-/// What one layer does, whole.
+/// The work of one whole layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Multiply-accumulates; for operators that have none, arithmetic of about that cost.
@@ -54,9 +54,9 @@ fn of_function(function: ActivationKind) -> u64 {
     }
 }
 
-/// What a step does at most: multiply-accumulates, and elements read and written. A slice has its
-/// share of its layer's rows and panels; of those that make some chains only, one has as much as
-/// all.
+/// Upper bound for the work of a step: multiply-accumulates, and elements read and written. A slice
+/// has its share of its layer's rows and panels. A slice of some chains counts as one of all
+/// chains.
 pub fn step_work(layer: &Layer, inputs: &[Tensor; INPUTS], output: &Tensor, slice: &Slice) -> u64 {
     let Work { macs, bytes } = work(layer, inputs, output);
     if macs == u64::MAX || bytes == u64::MAX {
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(work(&product, &inputs, &output).macs, 12 * 197 * 64 * 197);
     }
 
-    /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3
+    /// Tiles at the edge have only the frequencies that they need: 5 of 6 for three outputs left, 3
     /// for one.
     #[test]
     fn products_of_winograd() {

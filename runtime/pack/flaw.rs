@@ -1,8 +1,8 @@
-//! What is wrong with a pack.
+//! Flaws of packs.
 
 use super::NONE;
 
-/// What is wrong with a pack: what, where, and the two numbers that disagree.
+/// A flaw of a pack: its kind, its place, and the two numbers that disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flaw {
     /// What.

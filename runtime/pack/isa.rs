@@ -35,8 +35,8 @@ impl Isa {
         }
     }
 
-    /// Whether a panel holds several whole groups of `group` channels, as many in as out. Then a
-    /// grouped convolution is packed and computed without regard to where groups end.
+    /// Whether a panel holds several whole groups of `group` input and `group` output channels.
+    /// Then a grouped convolution is packed and computed without regard to where groups end.
     pub const fn spans(self, group: usize) -> bool {
         group > 0 && group <= self.panel() / 2 && self.panel().is_multiple_of(group)
     }

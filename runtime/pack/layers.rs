@@ -1,18 +1,18 @@
-//! What layers compute: operators, how their weights are stored, and elementwise functions.
+//! Layers: operators, how their weights are stored, and elementwise functions.
 
 use super::Isa;
 use bytemuck::{Pod, Zeroable};
 
-/// What a layer computes. Codes are part of the format.
+/// The operator of a layer. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// Convolution, also grouped; fully connected is a 1x1 convolution.
     /// [`ConvParams`](super::ConvParams).
     Conv = 1,
-    /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of
-    /// so few channels, as many in as out, that panels hold several ([`Isa::spans`]).
-    /// [`ConvParams`](super::ConvParams).
+    /// Depthwise convolution, also per-channel scale and shift (1x1). Also convolution in small
+    /// groups with equal numbers of input and output channels, of which a panel holds several
+    /// ([`Isa::spans`]). [`ConvParams`](super::ConvParams).
     Depthwise = 2,
     /// Maximum or average pooling. [`PoolParams`](super::PoolParams).
     Pool = 3,
@@ -109,7 +109,7 @@ impl Encoding {
     /// All encodings.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Bf16, Self::I8];
 
-    /// Those that GPUs read.
+    /// The encodings that GPUs read.
     pub const OF_GPUS: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
 
     /// The encoding of a code, if there is one.
@@ -146,8 +146,7 @@ impl Encoding {
     }
 
     /// Bytes of a panel of `width` output channels with `k` weights each; `None` where they cannot
-    /// be counted. Kernels for `nr` channels read as many biases and, of the last k, as many
-    /// weights.
+    /// be counted. Kernels for `nr` channels read `nr` biases, and `nr` weights of the last k.
     pub fn panel_bytes(self, k: u64, width: usize, nr: usize) -> Option<u64> {
         let beyond = nr.saturating_sub(width) as u64;
         let weights = k.checked_mul(width as u64)?.checked_add(beyond)?;
@@ -177,8 +176,8 @@ pub struct Layer {
     pub panels: u32,
     /// Bytes of one panel as it is stored, a multiple of 32.
     pub panel_bytes: u32,
-    /// Output channels (of Lookup, entries) that a panel holds; 0: as many as it has room for. Only
-    /// panels of Conv, Gather and Lookup are stored with fewer.
+    /// Output channels (of Lookup, entries) that a panel holds; 0 if the panel is full. Only panels
+    /// of Conv, Gather and Lookup are stored with fewer.
     pub width: u32,
     /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output
     /// channels.
@@ -223,10 +222,10 @@ pub enum ActivationKind {
     /// x
     None = 0,
     /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing.
-    /// Of a bound of zero the sign does not matter: kernels take a lower one as negative, an upper
-    /// one as positive ([`Activation::for_kernels`]), since then maximum and minimum are one
-    /// instruction each with the same bits on every processor. Of two zeros with different signs
-    /// x86 takes the second, ARM the positive one as maximum and the negative one as minimum.
+    /// The sign of a zero bound does not matter: kernels take a lower one as negative, an upper one
+    /// as positive ([`Activation::for_kernels`]). Then maximum and minimum are one instruction each
+    /// with the same bits on every processor. Given two zeros with different signs, x86 takes the
+    /// second. ARM takes the positive one as maximum and the negative one as minimum.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
     LeakyRelu = 2,
@@ -301,7 +300,7 @@ pub enum ActivationKind {
     /// The nearest whole number to x/alpha, of two the even one, within the bounds that beta states
     /// ([`Activation::quantise`]); this and what follows are functions of layers of all operators.
     Quantise = 37,
-    /// The same, times alpha.
+    /// The number that [`Quantise`](Self::Quantise) makes, times alpha.
     FakeQuantise = 38,
 }
 
@@ -434,7 +433,7 @@ mod tests {
             let want = [lower, upper].map(f32::to_bits);
             assert_eq!(bits(ActivationKind::Clamp, bound, bound), want, "{bound}");
         }
-        // What other functions' numbers mean is theirs.
+        // Other functions interpret their numbers themselves.
         assert_eq!(bits(ActivationKind::LeakyRelu, 0.0, -0.0), [0.0, -0.0].map(f32::to_bits));
     }
 }

@@ -8,6 +8,7 @@
 //! the runtime relies on.
 
 mod flaw;
+pub mod integers;
 mod isa;
 pub mod layers;
 mod needs;
@@ -17,12 +18,12 @@ pub mod plans;
 pub mod records;
 pub mod stored;
 mod view;
-pub mod words;
 
 /// CRC-32C (Castagnoli, polynomial 0x1EDC6F41), the checksum of every section and every load.
 pub use crate::sys::crc32c;
 pub use flaw::Flaw;
 pub(crate) use flaw::flaw;
+pub use integers::*;
 pub use isa::Isa;
 pub use layers::*;
 pub use needs::{Needs, PlanNeeds, needs};
@@ -32,15 +33,14 @@ pub use plans::*;
 pub use records::*;
 pub use stored::{Layers, ReadWith, Records, Steps, Stored};
 pub use view::{LayerNames, PlanView, Skeleton};
-pub use words::*;
 
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the
 /// arena, are multiples of this many bytes.
 pub const PAGE: u64 = 4096;
 
-/// What the address of a pack must be a multiple of where it is used as it lies in memory
-/// ([`Header::mapped`]). Its records and panels are then as aligned as they are in an arena.
+/// The alignment of a pack that is used as it lies in memory ([`Header::mapped`]). Its records and
+/// panels are then as aligned as they are in an arena.
 pub const MAPPED_ALIGNMENT: usize = 64;
 
-/// What fast memory starts on a multiple of: scratch and buffers lie there.
+/// The alignment of fast memory, where scratch and buffers lie.
 pub(crate) const FAST_ALIGNMENT: usize = 64;

@@ -1,11 +1,11 @@
-//! What a pack needs, as its header says: while a program is compiled, too.
+//! The memory that a pack needs, from its header. A program can ask for it at compile time.
 
 use super::{
     Flaw, Header, Isa, MAGIC, MAX_PLANS, MAX_SHAPES, NONE, PAGE, PLANS, PlanEntry, VERSION,
 };
 use core::mem::offset_of;
 
-/// What a pack needs.
+/// The memory that a pack needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// The instruction set that it is for.
@@ -18,7 +18,7 @@ pub struct Needs {
     count: usize,
 }
 
-/// What a plan needs.
+/// The memory that a plan needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanNeeds {
     /// The budget that it was made for.
@@ -34,7 +34,7 @@ pub struct PlanNeeds {
 }
 
 impl Needs {
-    /// What each plan needs, in the order of the pack; there is at least one.
+    /// The needs of each plan, in the order of the pack; there is at least one.
     pub const fn plans(&self) -> &[PlanNeeds] {
         self.plans.split_at(self.count).0
     }
@@ -61,8 +61,8 @@ impl Needs {
         most
     }
 
-    /// The bytes of fast memory with which every shape has a plan in an arena of so many bytes.
-    /// `u64::MAX`: in such an arena some shape has none.
+    /// The bytes of fast memory with which every shape has a plan in an arena of `arena_bytes`
+    /// bytes. `u64::MAX`: in such an arena some shape has none.
     pub const fn least_fast_bytes(&self, arena_bytes: u64) -> u64 {
         let mut most = 0;
         let mut shape = 0;
@@ -86,8 +86,8 @@ impl Needs {
     }
 }
 
-/// What a pack needs, from its header. Nothing else of it is looked at, and nothing is proved: `open`
-/// does that.
+/// Reads what a pack needs from its header. It reads nothing else and proves nothing: `open` does
+/// that.
 pub const fn needs(pack: &[u8]) -> Result<Needs, Flaw> {
     let first = size_of::<Header>();
     if pack.len() < first {
@@ -216,7 +216,7 @@ mod tests {
         };
         assert_eq!(needs.plans(), [plan(9, 0), plan(4, 0), plan(6, 1)]);
         assert_eq!(needs.least_arena_bytes(), 6);
-        // Of the first shape the larger plan has less in fast memory; of the second there is one.
+        // The first shape's larger plan has less in fast memory. The second shape has one plan.
         assert_eq!(
             [5, 6, 8, 9].map(|arena| needs.least_fast_bytes(arena) / 4096),
             [u64::MAX / 4096, 8, 8, 6]

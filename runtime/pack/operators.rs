@@ -15,15 +15,15 @@ pub struct ConvParams {
     pub dilation: [u32; 2],
     /// Padding above and to the left.
     pub pad: [u32; 2],
-    /// Groups. Of [`OpKind::Conv`](super::OpKind::Conv) each group's output channels fill whole
-    /// panels, the last of which is padded; of [`OpKind::Depthwise`](super::OpKind::Depthwise) each
+    /// Groups. In [`OpKind::Conv`](super::OpKind::Conv) each group's output channels fill whole
+    /// panels, the last of which is padded. In [`OpKind::Depthwise`](super::OpKind::Depthwise) each
     /// panel holds several whole groups.
     pub groups: u32,
-    /// Of [`OpKind::Conv`](super::OpKind::Conv) for a GPU: chains that the reduction is cut into,
-    /// at multiples of 8 of its K (tap row, tap column, channel of the group) weights: with U =
-    /// ⌈K/8⌉, chain c has those from min(K, 8·⌊U·c/chains⌋) on. Each is summed by itself from zero
-    /// (the first one from the bias), also one that has none; then all are added up in order. 0 and
-    /// 1: as processors sum it ([`Chains`](crate::kernels::table::Chains)), who know nothing else.
+    /// Chains into which a GPU's [`OpKind::Conv`](super::OpKind::Conv) cuts the reduction, at
+    /// multiples of 8 of its K (tap row, tap column, channel of the group) weights. With U = ⌈K/8⌉,
+    /// chain c starts at min(K, 8·⌊U·c/chains⌋). Each chain, also an empty one, is summed by itself
+    /// from zero, the first one from the bias. Then all are added up in order. 0 and 1: summed as
+    /// on processors ([`Chains`](crate::kernels::table::Chains)), which have no other way.
     pub chains: u32,
 }
 
@@ -167,7 +167,7 @@ pub struct GatherParams {
     pub entries: u32,
 }
 
-/// The same, where panels have entries for output channels: `[bias NR][columns][NR]`, as those of a
+/// A table of rows whose panels have entries for output channels: `[bias NR][columns][NR]`, as those of a
 /// product with the table transposed. So a network that does both has the table once. Biases are
 /// the product's.
 #[repr(C)]
@@ -175,7 +175,7 @@ pub struct GatherParams {
 pub struct LookupParams {
     /// Rows of the table.
     pub entries: u32,
-    /// What they are multiplied by.
+    /// The factor of the products.
     pub scale: f32,
 }
 
@@ -250,7 +250,7 @@ pub struct ReduceParams {
     pub op: u32,
 }
 
-/// What values are reduced to. Codes are part of the format.
+/// The function of a reduction. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
@@ -317,7 +317,7 @@ pub struct ResampleParams {
 }
 
 impl ResampleParams {
-    /// The first of the inputs that an output's are among, of so many inputs.
+    /// The first input that an output can read, if there are `extent` inputs.
     pub fn first(&self, output: u32, extent: u32) -> u32 {
         let [up, down] = self.step.map(i64::from);
         let place = (i64::from(output).saturating_mul(up)).saturating_add(self.shift.into());
@@ -344,7 +344,7 @@ pub struct RecurrentParams {
     pub reset_after: u32,
     /// 1: LSTM's gates i, o and f see the cell's state.
     pub peepholes: u32,
-    /// What functions are given is at most so far from zero.
+    /// Arguments of functions are clipped to this distance from zero.
     pub clip: f32,
     /// The functions f, g and h of ONNX.
     pub functions: [Activation; 3],

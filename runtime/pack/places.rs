@@ -54,7 +54,7 @@ pub struct ScatterParams {
     pub op: u32,
 }
 
-/// What a row does to the one before it. Codes are part of the format.
+/// How a row combines with the one before it. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScatterOp {
@@ -79,7 +79,7 @@ impl ScatterOp {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// What it makes of two floats.
+    /// Combines two floats.
     pub fn of(self, old: f32, new: f32) -> f32 {
         match self {
             Self::Replace => new,

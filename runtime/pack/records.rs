@@ -1,8 +1,7 @@
 //! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding. Here are those
-//! of the file and of the network; [`layers`](super::layers) compute, with the
-//! [parameters](super::operators) of their operators, in the steps of [`plans`](super::plans). Of
-//! most of those there are many of, this is what they say; [`stored`](super::stored) has them in
-//! fewer bytes.
+//! of the file and of the network. [`layers`](super::layers) have [parameters](super::operators) of
+//! their operators, and [`plans`](super::plans) have steps. These are the decoded forms.
+//! [`stored`](super::stored) has most of them in fewer bytes.
 //!
 //! All of it is an *allegation* until `open` has validated it: an index may point nowhere, an
 //! offset may lie outside the arena. Code that runs after `open` relies on what `open` proved.
@@ -37,12 +36,12 @@ pub const MAX_THREADS: usize = 16;
 pub const SHAPES: usize = size_of::<Header>();
 
 /// Where the [`PlanEntry`] table starts, in bytes from the start of the file and of the arena:
-/// after as many shapes as there can be.
+/// after [`MAX_SHAPES`] shapes.
 pub const PLANS: usize = SHAPES + MAX_SHAPES * size_of::<ShapeEntry>();
 
 /// Where the skeleton starts, in bytes from the start of the arena, and the first shape's in bytes
-/// from the start of the file: after as many entries as there can be, so that what a plan leaves
-/// for tables does not depend on how many other plans there are.
+/// from the start of the file: after [`MAX_PLANS`] entries. So the room for tables does not depend
+/// on the number of other plans.
 pub const SKELETON: u64 = (PLANS + MAX_PLANS * size_of::<PlanEntry>()) as u64;
 
 /// The header, at byte 0 of the file. The [`ShapeEntry`] and [`PlanEntry`] tables follow, and in
@@ -180,7 +179,7 @@ pub struct Name {
     pub len: u32,
 }
 
-/// What the elements of tensors are. Both have 32 bits. Codes are part of the format.
+/// The type of a tensor's elements. Both types have 32 bits. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Element {
@@ -192,7 +191,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// What they are, as people read it.
+    /// The name of the type, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float => "floats",
@@ -206,7 +205,7 @@ impl Element {
 pub struct Buffer {
     /// Bytes, a multiple of 64.
     pub bytes: u64,
-    /// What all of its tensors' elements are.
+    /// The type of all elements of its tensors.
     pub element: Element,
 }
 
@@ -288,7 +287,7 @@ impl PortType {
         self as u32 >= Self::Bool as u32
     }
 
-    /// What its elements are in the arena.
+    /// The type of its elements in the arena.
     pub fn element(self) -> Element {
         if self.is_integer() { Element::Word } else { Element::Float }
     }

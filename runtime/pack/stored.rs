@@ -1,12 +1,11 @@
 //! How the records of a network and of a plan are stored: in as few bytes as they need, since the
 //! tables lie in the arena.
 //!
-//! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many
-//! records have in common is stored once: layers refer to words with their activation and
-//! parameters, steps to [works](WorkRecord), since those of layers that slide differ in nothing but
-//! where in the image they are and where their scratch lies. [`Records`] reads them back one by
-//! one. The planner stores them (`store` of each type), and gets an error for what is too large for
-//! that.
+//! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. Data that
+//! many records share is stored once. Layers refer to words with their activation and parameters.
+//! Steps refer to [works](WorkRecord): steps of layers that slide differ only in their place in the
+//! image and in the address of their scratch. [`Records`] reads them back one by one. The planner
+//! stores them (`store` of each type), and gets an error for what is too large for that.
 
 use super::{
     Activation, Buffer, Element, Flaw, INPUTS, Layer, Load, Method, PAGE, Place, Region, Stage,
@@ -14,15 +13,15 @@ use super::{
 };
 use bytemuck::{Pod, Zeroable};
 
-/// What a pack stores as a record of another form.
+/// A type that a pack stores as a record of another form.
 pub trait Stored: Copy + Default + PartialEq {
     /// As it is stored.
     type Record: Pod;
 }
 
-/// What is read from a record, and from a table that records refer to, if they do.
+/// A type that is decoded from a record, and from a table that the record may refer to.
 pub trait ReadWith<Shared>: Stored {
-    /// What a record says. One that refers beyond the table says nothing: all zeros.
+    /// Decodes a record. One that refers beyond the table decodes to zeros.
     fn read(record: &Self::Record, shared: Shared) -> Self;
 }
 
@@ -97,8 +96,8 @@ impl<'a, T: ReadWith<Shared> + 'a, Shared: Copy> Records<'a, T, Shared> {
     }
 }
 
-/// What addresses and offsets are multiples of, each with what is said where one is not, or is
-/// beyond what 32 bits count.
+/// The unit of addresses or offsets, with the messages for a number that is no multiple of it, or
+/// that 32 bits cannot count.
 struct Unit {
     bytes: u64,
     uneven: &'static str,
@@ -188,7 +187,7 @@ pub struct LayerRecord {
     pub encoding: u8,
     /// Words that say more: its activation and its parameters, without the zeros at the end.
     pub words: u8,
-    /// Output channels that a panel holds; 0: as many as it has room for.
+    /// Output channels that a panel holds; 0 if the panel is full.
     pub width: u8,
     /// The first of them, in the skeleton's table of words.
     pub first_word: u32,
@@ -345,8 +344,8 @@ impl Load {
     }
 }
 
-/// What a [`Step`] does, but for which rows of its output it begins with and where its scratch
-/// lies: steps with all of this in common share it.
+/// A [`Step`] without its first row and the address of its scratch. Steps that agree in all of this
+/// share it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct WorkRecord {
@@ -359,8 +358,8 @@ pub struct WorkRecord {
     pub first: u16,
     /// Panels; of a step of some chains, how many these are, of one panel.
     pub count: u16,
-    /// Reads that the step waits for, beyond as many as loads; of a step of some chains, the first
-    /// of them. (Plans with a staging ring have no such steps.)
+    /// Reads that the step waits for, beyond its loads; for a step of some chains, the first chain.
+    /// (Plans with a staging ring have no such steps.)
     pub reads_ahead: u16,
     /// Output rows.
     pub rows: u32,
@@ -434,7 +433,7 @@ impl Step {
         let reads_ahead = self.reads.saturating_sub(self.ready);
         let (algorithm, count, ahead) = match self.method {
             Method::Own => (0, self.count, reads_ahead),
-            // What there is no place for, and no step has.
+            // The record has no place for this, and no step has it.
             Method::Chains { count, .. } if self.reads > 0 || self.count != 1 || count == 0 => {
                 let found = self.reads.max(self.count);
                 return Err(flaw("step: which chains it computes", found.into(), count.into()));

@@ -49,7 +49,7 @@ pub struct PlanView<'a> {
 pub struct LayerNames<'a> {
     /// Layers of each shape.
     layers: &'a [u32],
-    /// Of each shape its own name, then its layers'.
+    /// For each shape its own name, then the names of its layers.
     names: &'a [Name],
     strategies: &'a [Name],
     text: &'a [u8],
@@ -176,7 +176,7 @@ impl<'a> LayerNames<'a> {
         })
     }
 
-    /// Those of a shape, its own first.
+    /// The names of a shape, its own first.
     fn names(&self, shape: usize) -> &'a [Name] {
         let before = self.layers.iter().take(shape).map(|count| *count as usize + 1).sum::<usize>();
         let count = self.layers.get(shape).map_or(0, |count| *count as usize + 1);

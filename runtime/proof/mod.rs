@@ -1,6 +1,6 @@
 //! Proves a pack sound before anything runs: once, in place, without allocation.
 //!
-//! A pack is untrusted. What is proved here is what the safety of the runtime rests on:
+//! A pack is untrusted. The safety of the runtime rests on what is proved here:
 //!
 //! - every index points at a record, every tensor lies inside its buffer, every operator's
 //!   parameters fit its tensors ([`ops::validate`]);
@@ -17,8 +17,8 @@
 //!   while it owns inputs and outputs) touches the load's bytes; and nothing ever touches a
 //!   resident load's (`races`);
 //! - no deadlock: a step never waits for a load that waits for that step;
-//! - of a plan with a staging ring (whose loads then are copies from there) the same for what is
-//!   read into the ring (`stages`);
+//! - for a plan with a staging ring, whose loads are copies from there, the same for reads into the
+//!   ring (`stages`);
 //! - bounds on the proof itself, and on the work of each step: a pack that takes more than its size
 //!   and the caller permit is refused, so that neither `open` nor a step takes as long as a pack
 //!   likes.
@@ -218,7 +218,8 @@ impl<'a> Proven<'a> {
         self.arena.end
     }
 
-    /// What a step touches: the buffers of its inputs and its output, its weights, its scratch.
+    /// The bytes that a step touches: the buffers of its inputs and its output, its weights, its
+    /// scratch.
     fn touched(&self, step: &Step) -> [Range64; INPUTS + 3] {
         // Asked for so often that not all of the layer is read.
         let layer = &self.skeleton.layers.stored()[step.layer as usize];
@@ -234,7 +235,7 @@ impl<'a> Proven<'a> {
                 bytes.end - bytes.start
             }
         };
-        // What lies in the pack is nobody's to write.
+        // Nobody may write into the pack.
         let weights = if step.weights_in == Region::Arena { weights } else { 0 };
         let part = |start, bytes| match bytes {
             0 => Range64::EMPTY,

@@ -1,6 +1,6 @@
 //! The network: tensors lie in their buffers, layers have operators that fit their tensors, floats
-//! or words as these need them, and weights that are there. What the host reads and writes is of the
-//! type and size that its port says.
+//! or words as these need them, and weights that are there. Inputs and outputs have the type and
+//! size of their ports.
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, Addresses, LayerError, Operator};

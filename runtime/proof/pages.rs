@@ -93,7 +93,7 @@ impl Pages {
             return self.words[left] & bits(first % 64, last % 64) != 0;
         }
         let ends = self.words[left] & bits(first % 64, 63) | self.words[right] & bits(0, last % 64);
-        // Of whole words between them the summary knows.
+        // The summary covers whole words between them.
         ends != 0
             || (left / 64..=right / 64).any(|group| {
                 let from = if group == left / 64 { left % 64 } else { 0 };

@@ -3,9 +3,8 @@
 //! An inference is walked through once, in the order of its steps, with the set of pages that loads
 //! in flight fill and the set that residents do ([`Pages`]). A load enters the set when its release
 //! permits it, which is never before the loads ahead of it, since the loader begins them in order;
-//! it leaves when the first step waits for it. What is asked of each step is then whether the bytes
-//! that it touches are in the set. So the proof takes as long as there are loads and steps,
-//! whatever they are: no load is compared with a step.
+//! it leaves when the first step waits for it. The proof then asks whether the bytes of each step
+//! are in the set. So its time is linear in loads and steps: no load is compared with a step.
 
 use super::pages::{Pages, SPAN};
 use super::{Effort, Proven, Range64, check, image};
@@ -131,7 +130,7 @@ impl<'p, 'a> Flights<'p, 'a> {
         Some((load, i64::from(load.release) + later))
     }
 
-    /// What a load fills.
+    /// The bytes that a load fills.
     fn bytes(&self, number: usize) -> Range64 {
         self.load(number).map_or(Range64::EMPTY, |(load, _)| image(&load))
     }
@@ -155,7 +154,7 @@ impl<'p, 'a> Flights<'p, 'a> {
 
     /// The first `ready` loads have been waited for.
     fn end(&mut self, ready: usize, effort: &mut Effort) -> Result<(), Flaw> {
-        // What has not begun by now would wait for ever, which was refused.
+        // A load that has not begun by now would wait for ever, which was refused.
         let ended = self.ended..ready.min(self.begun);
         if ended.is_empty() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! The stages of loads: what a device with a memory of its own reads into its staging ring, and
+//! The stages of loads: reads into the staging ring of a device with a memory of its own, and
 //! copies from there.
 //!
-//! Reads, copies and steps are three sequences, each done in order. What is proved in addition to
-//! the bounds:
+//! Reads, copies and steps are three sequences, each done in order. The proof covers, in addition
+//! to the bounds:
 //!
 //! - **no race in the ring**: when read j may start, `copies` copies are done, and of those that
 //!   follow only the ones of loads before j can be in flight, since a copy comes after its read.
@@ -17,9 +17,9 @@
 use super::{Effort, Proven, Range64, check};
 use crate::pack::{Flaw, Isa, PAGE, PlanView};
 
-/// What a ring holds at most, in bytes that the arena holds after its tables: pinned memory is
-/// taken before anything is loaded, and shall not be whatever a pack asks for. Rings are of a few
-/// loads, which lie in the arena.
+/// The largest ring, as a multiple of the arena's bytes after its tables. Pinned memory is taken
+/// before anything is loaded, so a pack may not ask for any amount. Rings are of a few loads, which
+/// lie in the arena.
 const MOST_ARENAS: u64 = 8;
 
 impl Proven<'_> {
@@ -96,7 +96,7 @@ impl Proven<'_> {
             let awaited = i64::from(stage.steps);
             check(awaited <= first, what, j, awaited.unsigned_abs(), first as u64)?;
             // Copies that this step waits for come before it; others do so only if this is proved
-            // here. What comes before an earlier step comes before this one.
+            // here. Copies before an earlier step come before this one.
             if reader < user {
                 let from = proved.max(steps.at(reader).ready as usize);
                 let to = usize::try_from(stage.copies).unwrap_or(0);

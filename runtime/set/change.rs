@@ -1,12 +1,11 @@
 //! Other budgets for all networks at once.
 //!
 //! A pack holds plans for several budgets. When the program has more or less memory, all networks change
-//! together, with the times that the schedule gives their new plans. What can be known before is checked
-//! before: then nothing has changed on an error. If a plan cannot be read, the networks go back to what they
-//! had.
+//! together, with the times that the schedule gives their new plans. Most errors are found before anything
+//! changes. If a plan cannot be read, the networks go back to what they had.
 //!
-//! Jobs may be in the middle of inferences. What they have computed lies in memory that another plan uses otherwise. So
-//! they start over, with the deadlines that they have: their inputs are asked for again.
+//! Jobs may be in the middle of inferences. Their results lie in memory that another plan uses otherwise. So they start
+//! over, with the deadlines that they have: their inputs are asked for again.
 
 use super::host::SetEvent;
 use super::running::Running;
@@ -20,7 +19,7 @@ use crate::tasks::{Chunk, SetError, Task};
 pub enum ChangeError {
     /// The scheduler refuses the tasks. Nothing has changed.
     Set(SetError),
-    /// There are not as many budgets as tasks. Nothing has changed.
+    /// The numbers of budgets and tasks differ. Nothing has changed.
     Budgets {
         /// Budgets.
         budgets: usize,
@@ -124,7 +123,7 @@ impl core::fmt::Display for ChangeError {
 
 impl core::error::Error for ChangeError {}
 
-/// What is known of a network before it changes.
+/// Facts of a network before it changes.
 #[derive(Clone, Copy, Default)]
 struct Before {
     budget: u64,
@@ -137,9 +136,9 @@ struct Before {
 impl<const N: usize> Running<'_, '_, N> {
     /// Changes to each network's best plan within its budget, and to these tasks: all, or none.
     ///
-    /// Networks with chunks change to plans that they were [opened for](crate::executor::ChunkedInstance::open_shares). Their
-    /// chunks leave memory. Jobs of these networks, and of those that get another plan, start over. Residents that two
-    /// plans of a network without chunks share stay in memory. Counts and periods go on. What is in flight is waited for.
+    /// Networks with chunks change to plans that they were [opened for](crate::executor::ChunkedInstance::open_shares).
+    /// Their chunks leave memory. Jobs of these networks, and of those that get another plan, start over. Residents that two
+    /// plans of a network without chunks share stay in memory. Counts and periods go on. The call waits for reads in flight.
     pub fn change(&mut self, budgets: &[u64], tasks: &[Task]) -> Result<(), ChangeError> {
         let (count, given) = (self.state.tasks.len(), budgets.len());
         if given != count {
@@ -147,10 +146,10 @@ impl<const N: usize> Running<'_, '_, N> {
         }
         let mut before = [Before::default(); N];
         let mut slots = self.state.pool.own();
-        for (task, ((&budget, told), before)) in
+        for (task, ((&budget, declared), before)) in
             budgets.iter().zip(tasks).zip(&mut before).enumerate()
         {
-            let (known, spare) = self.look_ahead(task, budget, told)?;
+            let (known, spare) = self.look_ahead(task, budget, declared)?;
             (*before, slots) = (known, slots.saturating_add(spare));
         }
         let mut scheduler = self.state.scheduler.clone();
@@ -180,7 +179,7 @@ impl<const N: usize> Running<'_, '_, N> {
         &mut self,
         task: usize,
         budget: u64,
-        told: &Task,
+        declared: &Task,
     ) -> Result<(Before, u32), ChangeError> {
         let Some(network) = self.networks.network(task) else { return Ok((Before::default(), 0)) };
         let plan = network.plan_for(budget).map_err(|error| ChangeError::Budget { task, error })?;
@@ -188,16 +187,16 @@ impl<const N: usize> Running<'_, '_, N> {
         let known = Before { budget: network.budget(), same, divided: !chunks.is_whole() };
         let layout = match known.divided {
             true => *chunks.layout_of(plan).ok_or(ChangeError::Chunks { task })?,
-            false => Layout { streams: told.streams, ..Layout::default() },
+            false => Layout { streams: declared.streams, ..Layout::default() },
         };
-        let (asked, has) = (told.chunks, u32::try_from(layout.count).unwrap_or(u32::MAX));
+        let (asked, has) = (declared.chunks, u32::try_from(layout.count).unwrap_or(u32::MAX));
         if asked != has {
             return Err(ChangeError::Volume { task, asked, has });
         }
-        if told.streams != layout.streams {
+        if declared.streams != layout.streams {
             return Err(ChangeError::Streams { task });
         }
-        let (asked, has) = (told.room, u32::try_from(layout.room).unwrap_or(u32::MAX));
+        let (asked, has) = (declared.room, u32::try_from(layout.room).unwrap_or(u32::MAX));
         if asked != has {
             return Err(ChangeError::Room { task, asked, has });
         }
@@ -277,12 +276,14 @@ impl<const N: usize> Running<'_, '_, N> {
         tasks: &[Task],
         before: &[Before; N],
     ) -> Result<(), ChangeError> {
-        for (task, ((&budget, told), before)) in budgets.iter().zip(tasks).zip(before).enumerate() {
+        for (task, ((&budget, declared), before)) in
+            budgets.iter().zip(tasks).zip(before).enumerate()
+        {
             let Some(network) = self.networks.network(task).filter(|_| !before.same) else {
                 continue;
             };
             network.set_budget(budget).map_err(|error| ChangeError::Budget { task, error })?;
-            if network.streams() != told.streams {
+            if network.streams() != declared.streams {
                 return Err(ChangeError::Streams { task });
             }
         }

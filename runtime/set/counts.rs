@@ -1,4 +1,4 @@
-//! What is counted of each task.
+//! Counts of each task.
 
 use crate::tasks::{Finished, Task};
 

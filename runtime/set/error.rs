@@ -99,7 +99,7 @@ pub enum JobError {
     Chunk {
         /// Which chunk of the task.
         chunk: u32,
-        /// What went wrong.
+        /// The cause.
         error: ChunkError,
     },
     /// A step failed.

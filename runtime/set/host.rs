@@ -1,4 +1,4 @@
-//! What a set asks its program for, and tells it.
+//! The program's side of a set: inputs, outputs and events.
 
 use super::error::JobError;
 use crate::executor::Ports;
@@ -21,7 +21,7 @@ pub trait Host {
     fn event(&mut self, event: SetEvent, now_ns: u64) {}
 }
 
-/// What began or ended.
+/// An event: something began or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetEvent {

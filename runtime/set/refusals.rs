@@ -153,7 +153,7 @@ fn budgets_do_not_change_as_long_as_a_chunk_stays() {
             assert!(matches!(changed, Err(ChangeError::Leave { .. })), "{changed:?}");
             scope.check();
         }
-        // What is there is read again where it lies. Nobody else has room.
+        // The chunk is read again where it lies. Nobody else has room.
         scope.now_ns.set(1_000_000);
         scope.jobs(&[1, 0]);
         scope.arena.refusals.clear();

@@ -43,10 +43,10 @@ impl<const N: usize> Running<'_, '_, N> {
         result
     }
 
-    /// Does what comes next: at most one step of one network. What is read goes on meanwhile.
+    /// Does what comes next: at most one step of one network. Reads continue meanwhile.
     ///
-    /// From storage without a queue this thread reads: a call reads one piece of a chunk, and nothing else is done before that
-    /// chunk has come.
+    /// This thread itself reads from storage without a queue. A call then reads one piece of a chunk, and calls do nothing
+    /// else until the whole chunk is there.
     pub fn step(&mut self) -> Activity {
         turn(&mut Hands(self))
     }
@@ -68,7 +68,7 @@ impl<const N: usize> Running<'_, '_, N> {
         self.look(true);
     }
 
-    /// Gives up the task's job, and releases none until it is [started](Self::start). What of it is in memory stays
+    /// Gives up the task's job, and releases none until it is [started](Self::start). Its chunks stay in memory
     /// until others need the room.
     pub fn stop(&mut self, task: usize) {
         if let Some(status) = self.state.tasks.get_mut(task) {
@@ -124,8 +124,8 @@ impl<const N: usize> Running<'_, '_, N> {
         self.watch.step_ran();
         let took_ns = now_ns.saturating_sub(start_ns);
         status.computed_ns = status.computed_ns.saturating_add(took_ns);
-        let Some(told) = state.scheduler.task(task).copied() else { return };
-        status.counts.step_overruns += u64::from(took_ns > told.step_ns);
+        let Some(declared) = state.scheduler.task(task).copied() else { return };
+        status.counts.step_overruns += u64::from(took_ns > declared.step_ns);
         let progress = match result {
             Ok(progress) => progress,
             Err(error) => return self.give_up(task, JobError::Infer(error)),
@@ -133,7 +133,7 @@ impl<const N: usize> Running<'_, '_, N> {
         let finished = state.scheduler.step_done(now_ns, progress == Progress::Finished);
         if let Some(job) = finished {
             status.computing = false;
-            status.counts.job(&job, status.computed_ns, &told);
+            status.counts.job(&job, status.computed_ns, &declared);
             host.event(SetEvent::Ended { task }, now_ns);
             if let Some(ports) = network.ports() {
                 host.outputs(&job, ports);
@@ -163,10 +163,11 @@ impl<const N: usize> Running<'_, '_, N> {
         let now_ns = (self.clock)();
         let after_ns = now_ns.saturating_sub(began_ns);
         // A task does not say what room takes.
-        let told = self.state.scheduler.task(task).filter(|told| chunk.index < told.weights());
-        let told_ns = told.map_or(u64::MAX, |told| told.chunk_ns);
+        let declared =
+            self.state.scheduler.task(task).filter(|declared| chunk.index < declared.weights());
+        let declared_ns = declared.map_or(u64::MAX, |declared| declared.chunk_ns);
         let Some(result) = result else {
-            self.watch.in_flight(after_ns, told_ns);
+            self.watch.in_flight(after_ns, declared_ns);
             return None;
         };
         self.loading = None;
@@ -175,7 +176,7 @@ impl<const N: usize> Running<'_, '_, N> {
                 self.state.scheduler.chunk_done();
                 self.host.event(SetEvent::ChunkEnds { task, chunk: chunk.index }, now_ns);
                 if let Some(status) = self.state.tasks.get_mut(task) {
-                    let late = self.watch.has_come(after_ns, told_ns);
+                    let late = self.watch.has_come(after_ns, declared_ns);
                     status.counts.chunk_overruns += u64::from(late);
                     status.counts.chunks += 1;
                 }
@@ -237,7 +238,7 @@ impl<const N: usize> Running<'_, '_, N> {
 }
 
 impl<const N: usize> Drop for Running<'_, '_, N> {
-    /// What was in flight is not any more, whatever the way out of the scope.
+    /// Ends the reads in flight, however the scope is left.
     fn drop(&mut self) {
         for task in 0..self.state.tasks.len() {
             self.drop_job(task);
@@ -255,7 +256,7 @@ impl<const N: usize> core::fmt::Debug for Running<'_, '_, N> {
     }
 }
 
-/// What [`turn`] moves, not to be reached from outside.
+/// The worker of [`turn`], which callers cannot reach.
 struct Hands<'x, 'r, 'a, const N: usize>(&'x mut Running<'r, 'a, N>);
 
 impl<const N: usize> Worker<N> for Hands<'_, '_, '_, N> {

@@ -1,11 +1,11 @@
-//! What lasts from scope to scope.
+//! State that lasts from scope to scope.
 
 use super::counts::Counts;
 use crate::arena::Pool;
 use crate::tasks::Scheduler;
 use heapless::Vec;
 
-/// What lasts from scope to scope: the scheduler's state, and what is in memory.
+/// State that lasts from scope to scope: the scheduler's, and the chunks in memory.
 #[derive(Debug)]
 pub(super) struct State<'a, const N: usize> {
     pub scheduler: Scheduler<N>,

@@ -116,7 +116,7 @@ fn one_network_preempts_the_other_between_any_two_steps() {
 #[test]
 fn a_job_that_fails_is_given_up_alone() {
     let pack = network();
-    // What the first inference reads, and one of the second.
+    // A read of the first inference, and one of the second.
     let script = [(1, Fault::Errno(5)), (4, Fault::Errno(5))];
     let script: [&[(u64, Fault)]; 2] = [&script, &[]];
     let mut storages = script.map(|script| Faulty::new(Slice(&pack), script).queued(2));

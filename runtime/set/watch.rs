@@ -3,7 +3,7 @@
 //! Ends of chunks are seen between steps. The test of a schedule counts the time until the end of the step in flight. So a
 //! chunk that ended in time, and is seen late after a step, is no overrun.
 
-/// What was seen of the chunk in flight.
+/// Observations of the chunk in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
     /// A step has run since the last look.

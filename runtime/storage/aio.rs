@@ -180,9 +180,9 @@ impl Requests {
         Ok(number)
     }
 
-    /// Gives the kernel what comes next, as much as it is to have: each piece by itself, as it
-    /// would join those that it gets together. What it does not take though it has nothing, it does
-    /// not get.
+    /// Submits the next pieces, up to the bytes that the kernel should have in flight. Each piece
+    /// is a call of its own, since the kernel would join pieces of one call. A piece that an idle
+    /// kernel refuses is not submitted again.
     fn give(&mut self, fd: &Fd) {
         while self.flying < PIECES {
             let slots = self.slots.iter_mut().enumerate();
@@ -226,8 +226,8 @@ impl Requests {
         self.slots.get(number).is_none_or(Slot::is_done)
     }
 
-    /// Whether the kernel has done all that it will of a read. What it has refused, or ended early, it will not finish:
-    /// who asks until a read arrives would ask for ever. Then [`wait`](Self::wait) reads, or says why not.
+    /// Whether the kernel is done with a read. A read that it has refused or ended early counts, too, since it would
+    /// never arrive. [`wait`](Self::wait) then reads the rest, or says why not.
     pub fn arrived(&mut self, fd: &Fd, number: usize) -> bool {
         if !self.is_done(number) {
             self.collect(0);
@@ -236,8 +236,8 @@ impl Requests {
         self.is_done(number)
     }
 
-    /// Returns when a read is done: by the kernel, or here. Of a number that was not submitted:
-    /// nothing to do. Asks for each answer over and over for so long, and then sleeps.
+    /// Returns when a read is done: by the kernel, or here. A number that was not submitted needs
+    /// nothing. Polls for each answer for `spin_ns`, and then sleeps.
     pub fn wait(
         &mut self,
         fd: &Fd,
@@ -270,7 +270,7 @@ impl Requests {
             return 0;
         }
         let mut answers = [Answer::default(); PIECES];
-        // SAFETY: room for as many answers as are asked for; no timeout.
+        // SAFETY: there is room for all answers that are asked for; there is no timeout.
         let count = unsafe {
             let most = PIECES as c_long;
             let (room, timeout) = (answers.as_mut_ptr(), null_mut::<libc::timespec>());

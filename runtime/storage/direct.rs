@@ -56,15 +56,15 @@ impl DirectFile {
         if lives_in_memory(&fd)? {
             return Err(StorageError::NoDirectIo);
         }
-        let told = told_alignment(&fd);
-        let alignment = match told {
+        let declared = declared_alignment(&fd);
+        let alignment = match declared {
             Some(0) | None => probe(&fd)?,
             Some(alignment) => alignment,
         };
         if alignment > PAGE || !alignment.is_power_of_two() {
             return Err(StorageError::Coarse { alignment, limit: PAGE });
         }
-        if goes_through_cache(&fd, told == Some(0) || is_overlay(&fd)?)? {
+        if goes_through_cache(&fd, declared == Some(0) || is_overlay(&fd)?)? {
             return Err(StorageError::NoDirectIo);
         }
         Ok(Self { fd, alignment, requests: None })
@@ -152,9 +152,9 @@ const _: () = {
     assert!(core::mem::offset_of!(Statx, memory_alignment) == 0x98);
 };
 
-/// What the kernel says that reads must be aligned to; zero if the file has no direct I/O, `None`
-/// if it does not say.
-fn told_alignment(fd: &Fd) -> Option<u64> {
+/// The alignment that the kernel declares for reads; zero if the file has no direct I/O, `None` if
+/// it declares none.
+fn declared_alignment(fd: &Fd) -> Option<u64> {
     const DIOALIGN: u32 = 0x2000;
     let mut record = MaybeUninit::<Statx>::zeroed();
     // SAFETY: an empty, terminated path with AT_EMPTY_PATH asks about the descriptor; the call
@@ -340,7 +340,7 @@ mod tests {
         }
         assert!(refused || file.requests.as_ref().unwrap().taken());
         assert_eq!(cached(&scratch), 0);
-        // What was not begun is done.
+        // A read that was not begun counts as done.
         assert_eq!(file.wait(0, 0), Ok(()));
         assert_eq!(file.wait(1000, 0), Ok(()));
     }
@@ -398,7 +398,7 @@ mod tests {
             }
             assert!(room[at..at + 4 * PAGES * 4096] == bytes);
         }
-        // What has not come is none of the read before it.
+        // The missing pages do not belong to the read before them.
         scratch.truncate((PAGES as u64 + 300) * PAGE);
         let (first, second) = room[at..].split_at_mut(PAGES * 4096);
         let second = &mut second[..PAGES * 4096];
@@ -469,7 +469,7 @@ mod tests {
                 return;
             }
             drop(file);
-            // What comes later would be seen.
+            // A later write would be seen.
             const MARK: u8 = 0xa5;
             into.iter_mut().for_each(|into| into.0.fill(MARK));
             std::thread::sleep(std::time::Duration::from_millis(5));

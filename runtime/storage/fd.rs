@@ -33,8 +33,8 @@ pub(crate) struct Fd(c_int);
 
 impl Fd {
     /// Opens a regular file or a block device for reading; `flags` are added to
-    /// `O_RDONLY | O_CLOEXEC`. What is neither is refused at once: a FIFO without a writer would
-    /// keep its reader waiting.
+    /// `O_RDONLY | O_CLOEXEC`. Anything else is refused at once: a FIFO without a writer would keep
+    /// its reader waiting.
     pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Self, StorageError> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
         let fd = loop {
@@ -55,8 +55,8 @@ impl Fd {
             }
         };
         refuse_others(&fd.stat()?)?;
-        // Of a file the flag means nothing; of a device it may.
-        // SAFETY: a call without pointers on an open descriptor.
+        // The flag means nothing for a file; it may for a device. SAFETY: a call without pointers
+        // on an open descriptor.
         unsafe { libc::fcntl(fd.0, libc::F_SETFL, flags & !libc::O_NONBLOCK) };
         Ok(fd)
     }
@@ -70,7 +70,7 @@ impl Fd {
         }
     }
 
-    /// What the system knows of the file.
+    /// The system's record of the file.
     pub(crate) fn stat(&self) -> Result<libc::stat, StorageError> {
         stat(|into| {
             // SAFETY: the descriptor is open, and the call fills the record.
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_read_later_waits() {
-        // Of files the flag by which FIFOs are found is gone again.
+        // Open files do not keep the flag by which FIFOs are found.
         let program = std::env::current_exe().unwrap();
         let fd = Fd::open(&CString::new(program.to_str().unwrap()).unwrap(), 0).unwrap();
         // SAFETY: a call without pointers on an open descriptor.

@@ -79,8 +79,8 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
     pub fn at_rest(&mut self) -> &mut S {
         self.forget();
         self.source = None;
-        // SAFETY: the storage was borrowed for `'q` by `lend`. What `source` had made of that is
-        // gone, and is not made again before the borrow of `self` that is returned ends.
+        // SAFETY: the storage was borrowed for `'q` by `lend`. The queue that `source` made of it
+        // is gone. It is not made again before the returned borrow of `self` ends.
         unsafe { self.storage.as_mut() }
     }
 
@@ -143,7 +143,7 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
             Source::Queue(_, depth) => Some(*depth),
         };
         let room = match depth {
-            // What has arrived is looked at first.
+            // Reads that have arrived are looked at first.
             None => self.begun.is_empty(),
             Some(depth) => self.flying() < depth && !self.begun.is_full(),
         };
@@ -166,9 +166,11 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
             Source::Storage(storage) => {
                 State::Arrived(storage.read(offset, unsafe { &mut *bytes }))
             }
-            // SAFETY: the bytes are apart from those of other reads, and nobody else's before this
-            // one has been waited for, by the caller's promise. The storage is borrowed by this
-            // value and given back when `drop` has waited, since `lend` only lends this value.
+            // SAFETY:
+            // - By the caller's promise, the bytes are apart from those of other reads, and nobody
+            //   else's before this read has been waited for.
+            // - This value borrows the storage, and gives it back when `drop` has waited, since
+            //   `lend` lends only this value.
             Source::Queue(queue, _) => match unsafe { queue.submit(offset, bytes) } {
                 Ok(number) => State::Flying(number),
                 Err(error) => State::Arrived(Err(error)),
@@ -328,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What the next lender begins is all that is read.
+    /// Only the next lender's reads are made.
     #[test]
     fn a_storage_that_panics_forgets_what_was_under_way() {
         let mut storage = Faulty::new(Panics(false), &[]).queued(3);
@@ -383,8 +385,7 @@ mod tests {
         InFlight::lend(&mut storage, MAX_DEPTH, |reads| {
             for at in 0..2 * MAX_BEGUN {
                 begin(reads, at as u64, byte(at));
-                // When as many as can be are under way, all of them come, and none is finished
-                // with.
+                // When the most possible are in flight, all of them come, and none is released.
                 if reads.flying() == MAX_DEPTH {
                     let _ = reads.oldest(0);
                 }

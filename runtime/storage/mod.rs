@@ -81,8 +81,7 @@ pub trait Storage {
     /// `into` are unspecified.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError>;
 
-    /// What offsets, lengths and addresses must be multiples of: a power of two, at most
-    /// 4096.
+    /// The unit of offsets, lengths and addresses: a power of two, at most 4096.
     fn alignment(&self) -> u64;
 
     /// Reads that go on while the caller does other work, if the storage has such.
@@ -186,7 +185,7 @@ pub enum StorageError {
         bytes: u64,
         /// Where they should go.
         address: u64,
-        /// What all three must be multiples of.
+        /// The unit of all three.
         alignment: u64,
     },
 }

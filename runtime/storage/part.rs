@@ -33,8 +33,8 @@ impl Range {
         }
     }
 
-    /// The same error, where the part is all there is.
-    fn told(self, error: StorageError) -> StorageError {
+    /// The error as of a storage that has only the part.
+    fn shifted_error(self, error: StorageError) -> StorageError {
         let shifted = |offset: u64| offset.saturating_sub(self.start);
         match error {
             StorageError::Io { errno, offset } => {
@@ -77,7 +77,7 @@ impl<S: Storage> Storage for Part<S> {
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
         let at = self.range.at(offset, into.len() as u64)?;
-        self.storage.read(at, into).map_err(|error| self.range.told(error))
+        self.storage.read(at, into).map_err(|error| self.range.shifted_error(error))
     }
 
     fn alignment(&self) -> u64 {
@@ -86,8 +86,8 @@ impl<S: Storage> Storage for Part<S> {
 
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         let queue: NonNull<dyn ReadQueue + '_> = NonNull::from(self.storage.queue()?);
-        // SAFETY: only the lifetime is another one. What is lent here borrows the storage as long as
-        // it is used, and is not to be had in any other way.
+        // SAFETY: only the lifetime is another one. The queue borrows the storage as long as it is
+        // used, and can be had in no other way.
         let queue = unsafe {
             transmute::<NonNull<dyn ReadQueue + '_>, NonNull<dyn ReadQueue + 'static>>(queue)
         };
@@ -144,7 +144,7 @@ unsafe impl ReadQueue for Shifted {
             return Err(StorageError::Short { offset, wanted: into.len() as u64, got: 0 });
         };
         // SAFETY: the caller's promise.
-        unsafe { queue.submit(at, into) }.map_err(|error| range.told(error))
+        unsafe { queue.submit(at, into) }.map_err(|error| range.shifted_error(error))
     }
 
     fn arrived(&mut self, number: usize) -> bool {
@@ -154,7 +154,7 @@ unsafe impl ReadQueue for Shifted {
     fn wait(&mut self, number: usize, spin_ns: u64) -> Result<(), StorageError> {
         let range = self.range;
         let Some(queue) = self.queue() else { return Ok(()) };
-        queue.wait(number, spin_ns).map_err(|error| range.told(error))
+        queue.wait(number, spin_ns).map_err(|error| range.shifted_error(error))
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     fn a_part_that_cannot_be_is_refused() {
         let beyond = Part::new(Slice(&WHOLE), u64::MAX, 2).map(|_| ());
         assert_eq!(beyond, Err(StorageError::Short { offset: u64::MAX, wanted: 2, got: 0 }));
-        // What the storage lacks is found by reading, and said as of the part.
+        // Reading finds the end of the storage. The error counts from the part's start.
         let mut part = Part::new(Slice(&WHOLE), 250, 10).unwrap();
         let short = StorageError::Short { offset: 0, wanted: 8, got: 6 };
         assert_eq!(part.read(0, &mut [0; 8]), Err(short));

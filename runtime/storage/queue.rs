@@ -16,8 +16,8 @@ use super::StorageError;
 /// The most reads that a storage has in flight.
 pub const MAX_DEPTH: usize = 8;
 
-/// The most reads that a loader has begun and not finished: those in flight, and as many that have
-/// arrived.
+/// The most reads that a loader has begun and not finished: [`MAX_DEPTH`] in flight, and as many
+/// that have arrived.
 pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
 
 /// How long a loader spins for its storage, and loader and compute side for each other, before they
@@ -36,9 +36,8 @@ pub unsafe trait ReadQueue {
     /// The most reads that may be in flight at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
 
-    /// Bytes that the device has to do at a time, which keep it busy. Of what is under way beyond
-    /// these nothing takes from those before it, which are needed first: reads take turns in the
-    /// order in which they were submitted.
+    /// Bytes in flight that keep the device busy. Reads beyond these do not delay the reads before
+    /// them, which are needed first: reads take turns in the order of submission.
     fn window(&self) -> usize {
         usize::MAX
     }

@@ -1,5 +1,5 @@
-//! What the page cache holds of a file: how reports show that direct reads leave nothing, and how
-//! it is kept so.
+//! The pages of a file that the page cache holds. Reports show by them that direct reads leave
+//! none.
 //!
 //! [`PageCache::count`] asks `mincore`. For whoever neither owns the file nor may write it the
 //! kernel answers that every page is there; where a file cannot be mapped, nothing can be asked.
@@ -20,7 +20,7 @@ pub struct PageCache {
     pub(super) fd: Fd,
 }
 
-/// What the page cache holds of a file, in pages of the system.
+/// The pages of a file that the page cache holds, in pages of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// Pages in the cache.
@@ -89,16 +89,16 @@ pub(super) fn is_cached(fd: &Fd, offset: u64) -> Result<bool, StorageError> {
     Ok(count_range(fd, start, system.min(fd.len()?.saturating_sub(start)))?.pages > 0)
 }
 
-/// What is in the cache of the first `bytes` of an open file.
+/// Counts the cached pages of the first `bytes` bytes of an open file.
 pub(super) fn count(fd: &Fd, bytes: u64) -> Result<Cached, StorageError> {
     count_range(fd, 0, bytes)
 }
 
-/// What is in the cache of `bytes` from `start` on, a multiple of the system's page.
+/// Counts the cached pages of `bytes` bytes from `start` on, a multiple of the system's page.
 fn count_range(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     match by_map(fd, start, bytes) {
         // Strangers, too, get the answer that every page is there.
-        Ok(found) if found.pages < found.of_pages || found.of_pages == 0 || is_told_truth(fd)? => {
+        Ok(found) if found.pages < found.of_pages || found.of_pages == 0 || may_see_pages(fd)? => {
             Ok(found)
         }
         _ if is_overlay(fd)? => Err(StorageError::CacheUnknown),
@@ -106,7 +106,7 @@ fn count_range(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> 
     }
 }
 
-/// What `mincore` says.
+/// Counts by `mincore`.
 fn by_map(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     // Mapping a file does not fetch it.
     let map = Map::new(fd, start, bytes, 0)?;
@@ -134,7 +134,7 @@ fn by_map(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
 }
 
 /// Whether `mincore` answers truthfully: it does for those who own the file, or may write it.
-fn is_told_truth(fd: &Fd) -> Result<bool, StorageError> {
+fn may_see_pages(fd: &Fd) -> Result<bool, StorageError> {
     // SAFETY: a question without pointers.
     if fd.stat()?.st_uid == unsafe { libc::geteuid() } {
         return Ok(true);
@@ -152,7 +152,7 @@ pub(super) fn is_overlay(fd: &Fd) -> Result<bool, StorageError> {
     Ok(fd.file_system()? == OVERLAY)
 }
 
-/// What `cachestat` says, if anything.
+/// Counts by `cachestat`, if the kernel has it.
 fn by_cachestat(fd: &Fd, start: u64, bytes: u64) -> Option<Cached> {
     /// The number on all architectures but alpha, as of all system calls since 424.
     const CACHESTAT: libc::c_long = 451;
@@ -200,7 +200,7 @@ mod tests {
             let mut file = BufferedFile::open(scratch.path()).unwrap();
             file.read(0, &mut [0; 4096]).unwrap();
             assert!(cache.count(u64::MAX).unwrap().pages > 0);
-            // Of one that has lost its name, too.
+            // A file without a name has them, too.
             drop(scratch);
             assert!(cache.count(4096).unwrap().pages == 1);
             cache.forget().unwrap();
@@ -228,7 +228,7 @@ mod tests {
         file.read(17 * 4096, &mut [0; 1]).unwrap();
         let error = file.page_cache().unwrap().keep_out(u64::MAX).unwrap_err();
         assert!(matches!(error, StorageError::StaysCached { pages: 1.., .. }), "{error:?}");
-        // What lies after the pack is none of its.
+        // Bytes after the pack do not belong to it.
         direct.forget().unwrap();
         file.read(60 * 4096, &mut [0; 1]).unwrap();
         assert_eq!(direct.count(8 * 4096).unwrap().pages, 0);

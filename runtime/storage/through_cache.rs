@@ -159,7 +159,7 @@ mod tests {
     }
 
     impl File {
-        /// What others do before a call.
+        /// The action of others before a call.
         fn called(&self) {
             if self.read_by_others.contains(&self.calls.get()) {
                 self.cached.set(true);

@@ -48,7 +48,7 @@ impl Counter {
         }
     }
 
-    /// The count. What the counting side wrote before it counted this far is visible after.
+    /// The count. Writes of the counting side before it counted this far are visible afterwards.
     pub fn get(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }

@@ -1,5 +1,5 @@
-//! What the library asks of the processor and the operating system: a clock, waiting, checksums,
-//! error numbers.
+//! The interface to the processor and the operating system: a clock, waiting, checksums, error
+//! numbers.
 //!
 //! Without Linux there is no clock, and waiting spins.
 #![allow(unsafe_code)]

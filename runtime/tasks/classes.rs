@@ -28,7 +28,7 @@ impl<const N: usize> Scheduler<N> {
         let lead = lead.filter(|_| self.is_free(Engine::Loader))?;
         match self.ready(lead, Engine::Loader) {
             true => self.start(lead, Engine::Loader, None, now_ns),
-            false => self.load_beside(lead, now_ns),
+            false => self.load_during_step(lead, now_ns),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What tests see of a scheduler's state.
+//! The state of a scheduler, for tests.
 
 use super::jobs::Job;
 use super::scheduler::Scheduler;

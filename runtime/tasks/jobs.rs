@@ -18,7 +18,7 @@ pub(super) struct Job {
     /// Chunks of weights in memory: a contiguous run, in a circle, from `first`.
     pub present: u32,
     pub first: u32,
-    /// Chunks of room in memory: the first so many.
+    /// Number of chunks of room in memory. These are the first ones.
     pub room: u32,
 }
 

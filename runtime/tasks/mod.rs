@@ -30,8 +30,8 @@
 
 mod classes;
 mod jobs;
-mod order;
 mod pool;
+mod priority;
 mod regions;
 mod scheduler;
 mod task;

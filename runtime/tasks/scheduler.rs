@@ -25,7 +25,7 @@ pub struct Chunk {
     pub index: u32,
 }
 
-/// What to start now.
+/// The operation to start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Run the next step of the task's job, and report [`Scheduler::step_done`].
@@ -190,13 +190,13 @@ impl<const N: usize> Scheduler<N> {
         Ok(())
     }
 
-    /// All chunks have left memory, and the pool has so many. No chunk is in flight.
+    /// All chunks have left memory, and the pool has `pool` chunks. No chunk is in flight.
     pub(crate) fn all_out(&mut self, pool: u32) {
         self.free = pool;
         self.jobs.iter_mut().for_each(Job::all_out);
     }
 
-    /// What the task's job has computed is lost, between two steps. Its deadline stays.
+    /// The results of the task's job are lost, between two steps. Its deadline stays.
     pub(crate) fn start_over(&mut self, task: usize) {
         if let Some(job) = self.jobs.get_mut(task) {
             job.start_over();
@@ -218,7 +218,7 @@ impl<const N: usize> Scheduler<N> {
         self.tasks.is_empty()
     }
 
-    /// What it was told of a task.
+    /// A task as it was declared.
     pub fn task(&self, task: usize) -> Option<&Task> {
         self.tasks.get(task)
     }
@@ -233,7 +233,7 @@ impl<const N: usize> Scheduler<N> {
         self.jobs.get(task).filter(|job| job.pending).map(|job| job.deadline_ns)
     }
 
-    /// What to start now. Call it after every report until it says [`Action::Wait`].
+    /// Returns the operation to start now. Call it after every report until it says [`Action::Wait`].
     pub fn next(&mut self, now_ns: u64) -> Action {
         let action = match self.policy {
             Policy::Steps => self.next_step(now_ns),
@@ -259,8 +259,8 @@ impl<const N: usize> Scheduler<N> {
         }
         // A job that streams waits for the loader, too.
         match needs == Engine::Loader || (self.streams(first) && !loader) {
-            true if processor => self.step_beside(first, now_ns),
-            false if loader => self.load_beside(first, now_ns),
+            true if processor => self.step_during_load(first, now_ns),
+            false if loader => self.load_during_step(first, now_ns),
             _ => None,
         }
     }
@@ -273,7 +273,7 @@ impl<const N: usize> Scheduler<N> {
 
     /// A step while the first job loads: of the job that vouched for the chunk in the way, or of a job without chunks, if
     /// at worst the step ends before the first job's chunk in flight does.
-    fn step_beside(&mut self, first: usize, now_ns: u64) -> Option<Action> {
+    fn step_during_load(&mut self, first: usize, now_ns: u64) -> Option<Action> {
         if let Some(voucher) = self.voucher() {
             return self.start(voucher, Engine::Processor, None, now_ns);
         }
@@ -292,7 +292,7 @@ impl<const N: usize> Scheduler<N> {
 
     /// A chunk while the first job computes, for the next job that lacks one, if at worst the chunk comes before the first
     /// job ends. A job that streams may need the loader at any time.
-    pub(super) fn load_beside(&mut self, first: usize, now_ns: u64) -> Option<Action> {
+    pub(super) fn load_during_step(&mut self, first: usize, now_ns: u64) -> Option<Action> {
         let begun = self.first(|s, task| task != first && s.ready(task, Engine::Loader));
         let next = begun.or_else(|| self.first(|s, task| s.lacks(task) && !s.streams(task)))?;
         let chunk_ns = self.next_chunk_ns(next)?;
@@ -312,7 +312,7 @@ impl<const N: usize> Scheduler<N> {
         (same && self.ready(task, Engine::Processor)).then_some(task)
     }
 
-    /// What the task's next chunk takes, or that in flight: room takes nothing.
+    /// The time of the task's next chunk, or of the one in flight. Room takes none.
     fn next_chunk_ns(&self, task: usize) -> Option<u64> {
         let (t, job) = self.tasks.get(task).zip(self.job(task))?;
         Some(if job.room < t.room { 0 } else { t.chunk_ns })

@@ -1,4 +1,4 @@
-//! What the scheduler knows of a network, and which sets it accepts.
+//! The declaration of a network to the scheduler, and the sets that the scheduler accepts.
 
 /// A network that runs again and again. Times are in nanoseconds, at worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub enum SetError {
     Reload {
         /// Which task.
         task: usize,
-        /// What it takes to read again.
+        /// The time to read it again.
         needed_ns: u64,
     },
 }
@@ -238,7 +238,7 @@ fn outside_classes(tasks: &[Task]) -> Option<usize> {
 
 fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {
     for (task, t) in tasks.iter().enumerate().filter(|(_, t)| t.chunks > 0) {
-        // What a begun job has computed is in its room, which stays until it ends.
+        // The results of a begun job are in its room, which stays until the job ends.
         let needed = u64::from(t.chunks) + below(tasks, t.level, |other| other.room);
         if needed > u64::from(pool) {
             return Err(SetError::Pool { task, needed, chunks: pool });
@@ -251,7 +251,8 @@ fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {
     Ok(())
 }
 
-/// Sets what each task's jobs may push out of begun jobs of lower levels, in a pool of so many chunks.
+/// Sets each task's `reload_ns`: the time to read chunks again that its jobs displace from begun jobs
+/// of lower levels, in a pool of `pool` chunks.
 pub fn set_reloads(tasks: &mut [Task], pool: u32) {
     // The usual case, and that of many tasks.
     let lowest = tasks.iter().map(|t| t.level).min();
@@ -277,7 +278,7 @@ fn reload_ns(tasks: &[Task], t: &Task, pool: u32) -> u64 {
     needed.min(u64::from(t.chunks)).saturating_mul(chunk_ns)
 }
 
-/// What `of` counts in begun jobs below a level: one job a level, the largest.
+/// Sums `of` over the begun jobs below a level: the largest job of each level.
 fn below(tasks: &[Task], level: u16, of: impl Fn(&Task) -> u32) -> u64 {
     let lower = || tasks.iter().enumerate().filter(|(_, t)| t.level < level);
     let first =

@@ -326,7 +326,7 @@ fn room_stays_while_a_job_is_begun() {
     assert_eq!((s.present(0), s.present(1)), (1, 2));
     assert_eq!(s.next(20), Action::Step { task: 1 });
     s.step_done(30, true).unwrap();
-    // Of the idle task room leaves first.
+    // The room of the idle task leaves first.
     assert_eq!(s.next(30), load_for(0, 0, 1, 1));
     s.chunk_done();
     assert_eq!(s.next(35), load_for(0, 1, 1, 0));
@@ -344,14 +344,14 @@ fn room_stays_while_a_job_is_begun() {
 
 /// A step may begin beside a chunk that takes as long, but not beside room: that is there at once.
 #[test]
-fn no_step_begins_beside_room() {
+fn no_step_begins_while_room_is_made() {
     let waits = Task { step_ns: 5, ..task(1000, 0, 0) };
-    for (room, beside) in [(0, Action::Step { task: 0 }), (1, Action::Wait)] {
+    for (room, next) in [(0, Action::Step { task: 0 }), (1, Action::Wait)] {
         let mut s = scheduler(Policy::Steps, &[waits, Task { room, ..task(100, 0, 1) }], 1);
         s.release(0, 0).unwrap();
         s.release(1, 0).unwrap();
         assert_eq!(s.next(0), load(1, 0));
-        assert_eq!(s.next(0), beside);
+        assert_eq!(s.next(0), next);
     }
 }
 

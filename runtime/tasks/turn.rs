@@ -75,7 +75,7 @@ pub fn turn<const N: usize>(worker: &mut impl Worker<N>) -> Activity {
                 // The next region would get one chunk a step, and all wait for the region that has begun.
                 let regions = worker.scheduler().policy() == Policy::Regions;
                 if worker.reads_go_on() && !regions {
-                    load_beside(worker, now_ns);
+                    load_during_step(worker, now_ns);
                 }
                 worker.compute(task, now_ns);
                 worker.look();
@@ -111,7 +111,7 @@ fn occupied<const N: usize>(worker: &mut impl Worker<N>) -> Option<Activity> {
 }
 
 /// Before a step computes: begins the chunk that comes meanwhile.
-fn load_beside<const N: usize>(worker: &mut impl Worker<N>, now_ns: u64) {
+fn load_during_step<const N: usize>(worker: &mut impl Worker<N>, now_ns: u64) {
     while let Action::Load { chunk, evict } = worker.scheduler().next(now_ns) {
         worker.load(chunk, evict, now_ns);
     }

@@ -314,9 +314,11 @@ impl<R: Registers> Storage for Disk<R> {
     }
 }
 
-// SAFETY: the device writes what descriptors say, and they say it of reads that were submitted and
-// not waited for: `wait` returns when the device has said that it is done with the read, or has
-// been reset. A read's number is that of its descriptors. Nothing here unwinds.
+// SAFETY:
+// - The device writes only to descriptors of reads that were submitted and not yet waited for.
+// - `wait` returns when the device is done with the read, or has been reset.
+// - A read's number is that of its descriptors.
+// - Nothing here unwinds.
 unsafe impl<R: Registers> ReadQueue for Disk<R> {
     fn depth(&self) -> usize {
         DEPTH

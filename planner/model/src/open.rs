@@ -45,9 +45,12 @@ pub fn map(path: &Path) -> io::Result<Bytes> {
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: the map is private and read-only. It is sound as long as no other process changes or
-    // truncates the file meanwhile, which no program that maps its input can exclude; the planner's
-    // documentation asks for it, and the command makes an error of it. A copy would double the memory a model takes.
+    // SAFETY:
+    // - The map is private and read-only.
+    // - It is sound as long as no other process changes or truncates the file. No program that maps
+    //   its input can exclude that.
+    // - The planner's documentation asks for it, and the command makes an error of it.
+    // - A copy would double the memory that a model takes.
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))
 }

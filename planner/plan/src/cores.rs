@@ -1,11 +1,11 @@
-//! Which cores compute, and which reads beside them.
+//! The cores that compute, and the core that reads at the same time.
 //!
 //! A board with cores of two kinds says which ([`Cores::pinned`]). Elsewhere interrupts decide.
 //!
-//! Storage that is read past the page cache says with an interrupt that a read has come, and one core serves it: often always
-//! the same, whichever thread has asked. What computes there is held up each time; measured, that costs a network that reads 2 MiB
-//! within 3 ms 7 %, for all of a process's life or for none of it, as the system happens to place its threads. So the loader goes to the
-//! core that the interrupts come to, and computing to the others, if there are enough.
+//! Storage that is read past the page cache says with an interrupt that a read has come, and one core serves it: often
+//! always the same, whichever thread has asked. A thread that computes there is held up each time. A network that reads 2
+//! MiB within 3 ms measurably loses 7 %, for all of a process's life or for none of it, as the system happens to place its
+//! threads. So the loader goes to the core that the interrupts come to, and computing to the others, if there are enough.
 
 use eyelet::arena::MappedArena;
 use eyelet::device::threads::{confine_current, cores, pin_current};
@@ -20,12 +20,12 @@ const READS: u64 = 32;
 /// The most cores of a machine that are looked at.
 const MOST: usize = 1024;
 
-/// The cores of loads and of steps; by default nothing is told, and the system places all threads.
+/// The cores of loads and of steps; by default there are none, and the system places all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
-    /// That of the loader,
+    /// The core of the loader.
     pub reading: Option<usize>,
-    /// and the others that this process may use: no fewer than threads that compute.
+    /// The other cores that this process may use: at least one for each thread that computes.
     computing: Vec<usize>,
     /// Each thread that computes has one of these to itself, in turn.
     each: bool,
@@ -44,8 +44,9 @@ pub enum Unpinned {
 }
 
 impl Cores {
-    /// Of this machine, for so many threads that compute. Reads a few pages to see where the storage's interrupts come to; nothing is
-    /// told if they do not come to one core, or no core would be left to the loader, or the system does not say.
+    /// Finds the cores of this machine for `threads` compute threads. Reads a few pages to find the core of the storage's
+    /// interrupts. The result is empty if interrupts come to several cores, if the loader would have no core, or if the
+    /// system does not say.
     pub fn find(storage: &mut impl Storage, threads: usize) -> Self {
         Self::apart(storage, threads).unwrap_or_default()
     }
@@ -127,9 +128,9 @@ impl Cores {
 
 /// Interrupts of devices so far.
 struct Interrupts {
-    /// The number of each column's core,
+    /// The number of each column's core.
     cores: Vec<usize>,
-    /// and the lines by their names.
+    /// The lines by their names.
     lines: Vec<(String, Vec<u64>)>,
 }
 
@@ -155,7 +156,8 @@ impl Interrupts {
         Some(Self { lines: lines.filter_map(line).collect(), cores })
     }
 
-    /// The core to which nearly all interrupts came of the line that had most since then, if these were about so many.
+    /// The core that served nearly all interrupts of the line that had most since `before`, if these were about as
+    /// many as `reads`.
     fn core(&self, before: &Self, reads: u64) -> Option<usize> {
         let since = self.lines.iter().filter_map(|(name, counts)| {
             let (_, earlier) = before.lines.iter().find(|(other, _)| other == name)?;
@@ -238,7 +240,7 @@ mod tests {
         // All cores compute.
         let mut nothing = eyelet::storage::Slice(&[0; PAGE as usize]);
         assert_eq!(Cores::find(&mut nothing, MOST), Cores::default());
-        // What is in memory interrupts nobody.
+        // Reading memory interrupts nobody.
         assert_eq!(Cores::find(&mut nothing, 1), Cores::default());
     }
 }

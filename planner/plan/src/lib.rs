@@ -9,10 +9,7 @@ pub mod board;
 pub mod bound;
 pub mod cores;
 pub mod memory;
-#[cfg(any(test, feature = "testing"))]
-pub mod naive;
 pub mod order;
-pub mod paced;
 pub mod profile;
 pub mod range;
 pub mod request;
@@ -23,3 +20,5 @@ pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
 pub mod steps;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

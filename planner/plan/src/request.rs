@@ -1,4 +1,4 @@
-//! What a plan is wanted for.
+//! The input of planning.
 
 use crate::profile::Profile;
 use eyelet_model::network::Network;

@@ -44,7 +44,7 @@ pub struct Part {
 /// A network that was cut: steps without addresses, and what they read.
 #[derive(Clone, Debug)]
 pub struct Slices {
-    /// What each has for scratch is the most that it shall take.
+    /// Their scratch is an upper limit.
     pub steps: Vec<Step>,
     pub reads: Vec<Read>,
     /// For each step its read.
@@ -162,7 +162,7 @@ pub fn slice(
     Slices { steps, reads, read_of, parts }
 }
 
-/// Cuts the steps of layers that read their weights anew into slices of at most so many bytes.
+/// Cuts the steps of layers that read their weights again into slices of at most the given bytes.
 fn cut_to_reload(
     network: &Network,
     steps: Vec<Step>,
@@ -184,7 +184,7 @@ fn cut_to_reload(
     all
 }
 
-/// What decides with which others a slice can share a load.
+/// The properties of a slice that decide with which others it can share a load.
 #[derive(Clone, Copy)]
 struct Joint {
     resident: bool,

@@ -57,7 +57,7 @@ impl Source {
         part: Option<(u64, u64)>,
     ) -> Result<Part<Self>, StorageError> {
         let source = Self::of(path, io, part)?;
-        // Of what is copied nothing but the part is.
+        // A copy contains nothing but the part.
         let (first, bytes) = match part.filter(|_| !matches!(source, Self::Lent(..))) {
             Some(part) => part,
             None => (0, source.len()?),

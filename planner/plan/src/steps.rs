@@ -1,11 +1,11 @@
-//! What single steps of a layer are: whole, parts of panels, and the scratch that they take.
+//! Single steps of a layer: whole ones, parts of panels, and their scratch.
 
 use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Layer, Method, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::chains;
 
-/// How panels of a layer are cut into parts of at most so many bytes, if one has more.
+/// The division of a layer's panels into parts, by chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     chains: u32,
@@ -63,7 +63,7 @@ pub fn whole(network: &Network, layer: usize) -> Step {
     }
 }
 
-/// Scratch that a step can use with so many threads, in whole cache lines.
+/// Scratch that a step can use with `threads` threads, in whole cache lines.
 pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     scratch_by(ops::scratch_bytes, network, step, threads)
 }
@@ -73,9 +73,9 @@ pub fn least_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
     scratch_by(ops::least_scratch_bytes, network, step, threads)
 }
 
-/// The least with which a step that transforms its weights could make whole panels, if it cannot
-/// use less for [channel blocks](eyelet::ops::channel_blocks). What takes less is slower; of
-/// other steps it is what they cannot do without.
+/// The least scratch of a step. A step that transforms its weights makes whole panels with it, or
+/// [channel blocks](eyelet::ops::channel_blocks) if these need less. It could use less, but would
+/// be slower.
 pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let least = least_scratch_bytes(network, step, threads);
     let stored = &network.layers[step.layer as usize];
@@ -108,7 +108,8 @@ fn scratch_by(
     bytes(&Problem { layer, inputs, output, slice, threads, isa }).next_multiple_of(64)
 }
 
-/// Even slices of so many panels, each of at most so many: the first of each, and how many it has.
+/// Even slices of `panels` panels, each of at most `most`: the first panel of each, and their
+/// number.
 pub fn even(panels: u32, most: u64) -> impl Iterator<Item = (u32, u32)> {
     let slices = panels.div_ceil(most.clamp(1, panels.max(1).into()) as u32);
     let at = move |i: u32| (u64::from(panels) * u64::from(i) / u64::from(slices)) as u32;

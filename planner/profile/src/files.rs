@@ -1,7 +1,7 @@
-//! What a verb reads and what it writes: no output replaces an input, or another output.
+//! Inputs and outputs of a verb: no output replaces an input, or another output.
 //!
 //! Files are the same if they have the same device and inode, so that links of either kind are seen
-//! through. What is not there yet is known by its folder and its name.
+//! through. A file that does not exist yet is known by its folder and its name.
 
 use eyelet_model::replace::{can_hold, destination, folder_of, in_place};
 use eyelet_plan::board::Board;
@@ -46,7 +46,7 @@ struct Written {
     is_pack: bool,
 }
 
-/// What tells a file from others.
+/// The identity of a file.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// Device and inode of one that is there.
@@ -113,7 +113,7 @@ impl Files {
     }
 }
 
-/// Of a file that is to be written; none of what is written to in place and loses nothing by it.
+/// The identity of a file to be written. `None` for one that is written in place and loses nothing.
 fn of_output(path: &Path, is_pack: bool) -> io::Result<Option<Identity>> {
     let path = destination(path)?;
     if let Ok(found) = path.metadata() {

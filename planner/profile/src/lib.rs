@@ -1,4 +1,4 @@
-//! What computing and reading cost on this machine, measured for eyelet's planner.
+//! Measures the costs of computing and reading on this machine, for eyelet's planner.
 //!
 //! ```text
 //! eyelet-profile -o board.toml         on the board: one small static program
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The command `eyelet-profile` is for boards that only measure. The verb `eyelet profile` is the same function,
-//! [`Options::measure`]. What both commands do alike with files, signals and text is here, too.
+//! [`Options::measure`]. Code for files, signals and text that both commands share is here, too.
 
 pub mod boards;
 mod error;

@@ -73,7 +73,7 @@ fn object(error: &Error) -> serde_json::Value {
     }
 }
 
-/// What clap says of an option that is missing. It is needed unless boards are listed.
+/// The error of clap for the missing option `-o`. It is needed unless boards are listed.
 fn no_output() -> clap::Error {
     let text = "the following required arguments were not provided:\n  --output <FILE.toml>";
     Command::command().error(ErrorKind::MissingRequiredArgument, text)

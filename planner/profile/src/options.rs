@@ -1,4 +1,4 @@
-//! What is measured, how, and where the profile goes.
+//! Options of a measurement, and the place of the profile.
 
 use crate::files::{Files, of_board};
 use crate::measure::{Patience, measure};

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// What a whole measurement is in steps of the bar.
+/// Steps of the bar for a whole measurement.
 const STEPS: u64 = 1000;
 
 /// A bar, or nothing where nobody would see it.

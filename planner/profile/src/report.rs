@@ -1,4 +1,4 @@
-//! What was measured, as text and as JSON.
+//! The measurements, as text and as JSON.
 
 use eyelet_model::size;
 use eyelet_plan::profile::Profile;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What was measured, and the file that has it.
+/// The measurements, and the file that has them.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -62,7 +62,7 @@ impl fmt::Display for Report {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
-        for read in storage.llc.iter().flat_map(|near| &near.reads) {
+        for read in storage.llc.iter().flat_map(|llc| &llc.reads) {
             let what = format!("shared cache, {}", size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }

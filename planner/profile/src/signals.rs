@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A thread waits for them, as removing folders is more than a handler may do. `run` has none, unless it writes files where
 /// the file system has none without a name: a thread takes memory, which is measured there.
 pub fn clean_up() {
-    // What a caller ignores (`nohup`, a script's background) stays ignored.
+    // Signals that a caller ignores (`nohup`, a script's background) stay ignored.
     let ignored = ignored_signals();
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter();
     let wanted = wanted.filter(|signal| ignored & (1 << (signal - 1)) == 0);

@@ -1,20 +1,25 @@
-//! The strategies of published systems, as they are published, by eyelet's kernels and runtime.
+//! The strategies of published systems, as they are published, by eyelet's kernels and runtime; and
+//! simple strategies.
 //!
 //! [`JOINT`] is predicted to be no slower than any of them.
 
+mod contest;
 pub mod demand;
 pub mod flexnn;
+mod simple;
 pub mod swapnet;
 
 use demand::Demand;
-use eyelet_plan::search::{Direct, Joint, OnDemand, Preload, Strategy};
+use eyelet_plan::search::{Joint, Strategy};
 use flexnn::FlexNn;
+pub use simple::{Direct, OnDemand, Preload};
 use swapnet::SwapNet;
 
-/// One of each system, which is compared with all its variants.
-static RIVALS: [&dyn Strategy; 3] = [&FlexNn::WHOLE, &Demand::ALL[0], &SwapNet];
+/// One of each system, which is compared with all its variants, then the simple strategies.
+static RIVALS: [&dyn Strategy; 5] =
+    [&FlexNn::WHOLE, &Demand::ALL[0], &SwapNet, &Preload, &OnDemand];
 
-/// The joint search, no slower than the published systems.
+/// The joint search, no slower than its rivals.
 pub static JOINT: Joint<'static> = Joint { rivals: &RIVALS };
 
 static ALL: [&dyn Strategy; 15] = [
@@ -35,7 +40,7 @@ static ALL: [&dyn Strategy; 15] = [
     &SwapNet,
 ];
 
-/// All strategies: the published ones, and those of `eyelet-plan`.
+/// All strategies: the published ones, the simple ones, and the joint search.
 pub fn all() -> &'static [&'static dyn Strategy] {
     &ALL
 }

@@ -14,12 +14,11 @@
 //!
 //! As published, inferences are planned one by one, and a network that fits stays in memory.
 
+use crate::contest::Contest;
 use eyelet::pack::{Load, MatMulParams, OpKind, PAGE, Step, params};
 use eyelet_model::network::{Network, Weights};
 use eyelet_model::plan::{Plan, step_weights};
-use eyelet_plan::search::parts::{
-    Built, Contest, Design, Loading, PlanBuilder, SLICE, refuse, stage,
-};
+use eyelet_plan::search::parts::{Built, Design, Loading, PlanBuilder, SLICE, refuse, stage};
 use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
 use eyelet_plan::simulate::Costs;
 use eyelet_plan::slice::{Cutting, Read, Slices};
@@ -110,8 +109,8 @@ fn plan_on(builder: &PlanBuilder<'_>) -> Result<PlanResult, PlanError> {
 /// No plan takes less if each inference reads all of these bytes in the order of the steps, in
 /// whatever reads.
 fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
-    let near = builder.costs.fits_llc(builder.least_tables());
-    let ns_per_byte = builder.costs.service(near).least_ns_per_byte();
+    let in_llc = builder.costs.fits_llc(builder.least_tables());
+    let ns_per_byte = builder.costs.service(in_llc).least_ns_per_byte();
     let (mut end, mut bytes, mut ns) = (0, 0, 0.0f64);
     for (index, step) in slices.steps.iter().enumerate() {
         let read = slices.read_of[index].map(|at| &slices.reads[at]);
@@ -122,7 +121,7 @@ fn all_read_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> u64 {
             end = end.max(to);
             ns = ns.max(bytes as f64 * ns_per_byte);
         }
-        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, near);
+        ns += builder.costs.least_ns_from(step, f64::INFINITY, None, in_llc);
     }
     ns as u64
 }

@@ -6,7 +6,7 @@ use super::output::{Output, is_zero};
 use super::pack_file::{PackFile, planner_types};
 use super::progress::Progress;
 use super::set_file;
-use super::target::Beside;
+use super::target::MemoryUse;
 use eyelet::executor::{LoadError, OpenError};
 use eyelet::pack::crc32c::crc32c;
 use eyelet_planner::board::Device;
@@ -61,7 +61,7 @@ struct Plan {
     #[serde(skip_serializing_if = "is_zero")]
     fast_bytes: u64,
     #[serde(flatten)]
-    beside: Beside,
+    memory_use: MemoryUse,
     threads: u32,
     steps: usize,
     loads: usize,
@@ -131,7 +131,7 @@ impl Plan {
             budget_bytes: entry.budget,
             arena_bytes: proof.arena_bytes,
             fast_bytes: plan.fast_bytes,
-            beside: Beside::of(network, plan),
+            memory_use: MemoryUse::of(network, plan),
             threads: entry.threads.into(),
             steps: plan.steps.len(),
             loads: plan.loads.len(),
@@ -233,7 +233,7 @@ impl fmt::Display for Report {
                 writeln!(f, "  fast memory      {bytes} of it hold buffers and scratch")?;
             }
             if self.device == Device::Cuda {
-                writeln!(f, "  arena            {}", plan.beside)?;
+                writeln!(f, "  arena            {}", plan.memory_use)?;
             }
             writeln!(
                 f,

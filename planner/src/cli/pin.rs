@@ -32,7 +32,7 @@ impl Pin {
     pub fn find(&self, threads: u32) -> Result<Pinned, Error> {
         let Some((board, cores)) = self.named()? else { return Ok(Pinned::default()) };
         let computing = cores.computing(threads);
-        let loader = cores.loader_beside(&computing).or(computing.last().copied());
+        let loader = cores.loader_for(&computing).or(computing.last().copied());
         let pinned = match (computing.len() == threads as usize, loader) {
             (true, Some(loader)) => Cores::pinned(&computing, loader),
             _ => Err(Unpinned::Few { threads, cores: cores.count }),

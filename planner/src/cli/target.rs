@@ -248,7 +248,7 @@ impl fmt::Display for Origin {
 
 /// What a plan takes of memory beside its arena, on a GPU.
 #[derive(Debug, Serialize)]
-pub struct Beside {
+pub struct MemoryUse {
     /// None where a processor computes.
     memory_mode: Option<Memory>,
     /// The ring into which loads are read, to be copied from there.
@@ -259,7 +259,7 @@ pub struct Beside {
     memory_bytes: u64,
 }
 
-impl Beside {
+impl MemoryUse {
     /// Of a plan.
     pub fn of(network: &Network, plan: &Plan) -> Self {
         let Plan { arena_bytes, staging_bytes, .. } = *plan;
@@ -276,11 +276,11 @@ impl Beside {
     ) -> Self {
         let staged = staging_bytes > 0;
         // Each begins on a cache line, and the ring behind them on a page.
-        let behind = |end: u64, tensor: u32| {
+        let after = |end: u64, tensor: u32| {
             let tensor = &tensors[tensor as usize];
             end.next_multiple_of(64) + 4 * tensor.rows() * u64::from(tensor.cols())
         };
-        let mirrors = ports.fold(0, behind).next_multiple_of(PAGE);
+        let mirrors = ports.fold(0, after).next_multiple_of(PAGE);
         let mirror_bytes = if staged { mirrors } else { 0 };
         Self {
             memory_mode: (isa == Isa::Cuda).then_some(if staged {
@@ -296,7 +296,7 @@ impl Beside {
 }
 
 /// A sentence's part, from "in" on; nothing for processors.
-impl fmt::Display for Beside {
+impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.memory_mode {
             None => Ok(()),

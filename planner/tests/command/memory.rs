@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 /// What the command may hold beside its arena: stacks, counters, and code, of which it has much that is not for this. What
 /// a program takes that does nothing else is tested with that, in `tests/c.sh`. A build for tests touches more code than a
 /// release, which `tools/memory.py` measures in all its uses.
-const BESIDE: u64 = 5 * MIB;
+const EXTRA: u64 = 5 * MIB;
 
 /// Runs the command; its report.
 fn eyelet(arguments: &[&str]) -> Value {
@@ -78,7 +78,7 @@ impl Packed {
         assert_eq!(report["budget_bytes"], mib * MIB);
         assert!(report["arena_bytes"].as_u64().unwrap() <= mib * MIB);
         assert!(
-            peak <= mib * MIB + BESIDE,
+            peak <= mib * MIB + EXTRA,
             "{} in {mib} MiB took {:.1} MiB",
             self.name,
             mebibytes(&report, "peak_rss_bytes")

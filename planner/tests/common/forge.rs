@@ -151,11 +151,11 @@ unsafe impl Device for Three {
 pub struct Manner {
     pub verify: bool,
     pub three: bool,
-    pub beside: bool,
+    pub with_loader: bool,
 }
 
 /// Verified, on one thread that loads as well.
-pub const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
+pub const PLAIN: Manner = Manner { verify: true, three: false, with_loader: false };
 
 /// Opens a pack and runs two inferences in each shape. Whatever the bytes are, this returns, and the tables in the arena
 /// stay as they were read.
@@ -165,7 +165,7 @@ pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenE
     let options = Options { verify: manner.verify, threads, ..Options::default() };
     let mut storage = Slice(pack);
     let mut instance = Instance::open(&mut storage, arena.bytes(), options)?;
-    let whole = if manner.beside {
+    let whole = if manner.with_loader {
         instance.with_loader(&mut storage, |model| every_shape(model, device)).unwrap()
     } else {
         every_shape(&mut instance.inline(&mut storage), device)

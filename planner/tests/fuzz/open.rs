@@ -25,6 +25,6 @@ pub fn run(data: &[u8]) -> bool {
     pack[..size_of::<Header>()].copy_from_slice(bytemuck::bytes_of(&head));
     seal(&mut pack);
     let bit = |index: u8| manner >> index & 1 == 1;
-    let manner = Manner { verify: bit(0), three: bit(1), beside: bit(2) };
+    let manner = Manner { verify: bit(0), three: bit(1), with_loader: bit(2) };
     MEMORY.with_borrow_mut(|arena| run_pack(&pack, arena, manner).is_ok())
 }

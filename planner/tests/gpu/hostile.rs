@@ -51,11 +51,11 @@ fn words(pack: &[u8]) -> Vec<usize> {
 }
 
 /// Opens a pack and runs two inferences; the tables stay as they were read. Whether it opened.
-fn run(device: &mut Gpu<'_>, pack: &[u8], beside: bool) -> bool {
+fn run(device: &mut Gpu<'_>, pack: &[u8], with_loader: bool) -> bool {
     let mut storage = Slice(pack);
     let plan = match Instance::open_on(&mut storage, device, Options::default()) {
         Ok(mut instance) => {
-            if beside {
+            if with_loader {
                 instance.with_loader(&mut storage, |model| twice(model, &Inline)).unwrap();
             } else {
                 twice(&mut instance.inline(&mut storage), &Inline);

@@ -61,8 +61,8 @@ pub fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool
             let pool = Pool::new();
             pool.scope(threads, None, |workers| {
                 all.push(run_inline(&pack, budget, &inputs, workers, 2));
-                all.push(run_beside(&path, budget, &inputs, workers, false));
-                all.push(run_beside(&path, budget, &inputs, workers, true));
+                all.push(run_with_loader(&path, budget, &inputs, workers, false));
+                all.push(run_with_loader(&path, budget, &inputs, workers, true));
             })
             .unwrap();
         }
@@ -78,7 +78,7 @@ pub fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool
 }
 
 /// Runs a pack file three times with a loader thread.
-fn run_beside(
+fn run_with_loader(
     path: &Path,
     budget: u64,
     inputs: &[Vec<f32>],
@@ -106,7 +106,7 @@ fn run_beside(
             Ok(storage) => storage,
             // A file system without direct I/O under the target directory: the other modes remain.
             Err(StorageError::NoDirectIo) => {
-                return run_beside(path, budget, inputs, workers, false);
+                return run_with_loader(path, budget, inputs, workers, false);
             }
             Err(error) => panic!("{error}"),
         };

@@ -177,7 +177,7 @@ fn every_forged_field_is_refused_or_harmless() {
             for value in values.into_iter().filter(|value| *value != old) {
                 cases += 1;
                 let three = cases % 2 == 0;
-                let manner = Manner { verify: cases % 3 != 0, three, beside: cases % 5 == 0 };
+                let manner = Manner { verify: cases % 3 != 0, three, with_loader: cases % 5 == 0 };
                 opened += forged(&mut pack, &mut arena, &[(at, value)], manner).map_or(0, |()| 1);
             }
         }
@@ -210,7 +210,7 @@ fn random_forgeries_are_refused_or_harmless() {
                 })
                 .collect();
             let manner =
-                Manner { verify: case % 3 != 0, three: case % 2 == 0, beside: case % 4 == 0 };
+                Manner { verify: case % 3 != 0, three: case % 2 == 0, with_loader: case % 4 == 0 };
             forged(&mut pack, &mut arena, &some, manner);
         }
     }

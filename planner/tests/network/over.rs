@@ -40,7 +40,7 @@ enum Kind {
 
 impl Kind {
     /// Lines that it reads above and below each.
-    fn beside(self) -> u64 {
+    fn padding(self) -> u64 {
         match self {
             Self::Depthwise | Self::Pool => 1,
             Self::Dilated => 2,
@@ -50,7 +50,7 @@ impl Kind {
 
     fn layer(self, isa: Isa) -> Layer {
         let ones = [1; 2];
-        let pad = [self.beside() as u32; 2];
+        let pad = [self.padding() as u32; 2];
         let conv = |kernel, groups| ConvParams {
             kernel,
             stride: ones,
@@ -152,7 +152,7 @@ fn output(records: &Records, device: &dyn Device) -> Vec<f32> {
 
 const KINDS: [Kind; 5] = [Kind::Depthwise, Kind::Dilated, Kind::Pool, Kind::Pointwise, Kind::Unary];
 
-/// Line y of the output lies over line y - k of the input, and n of them are made from `beside` lines more on either side: they
+/// Line y of the output lies over line y - k of the input, and n of them are made from `padding` lines more on either side: they
 /// are apart from k = n + beside on.
 #[test]
 fn as_near_as_lines_are_apart() {
@@ -160,7 +160,7 @@ fn as_near_as_lines_are_apart() {
     for kind in KINDS {
         for lines in 1..=4 {
             let flaw = |before| plan(kind, Isa::Portable, lines, before).flaw();
-            let least = (u64::from(lines) + kind.beside()) * LINE;
+            let least = (u64::from(lines) + kind.padding()) * LINE;
             assert_eq!(flaw(least), None, "{kind:?}, {lines} lines");
             assert_eq!(flaw(least + 64), None, "{kind:?}, {lines} lines");
             assert_eq!(flaw(least - LINE), refused, "{kind:?}, {lines} lines");
@@ -170,7 +170,7 @@ fn as_near_as_lines_are_apart() {
         let flaw = |before| plan(kind, Isa::Portable, HEIGHT, before).flaw();
         assert_eq!((flaw(IMAGE), flaw(IMAGE - 64)), (None, refused), "{kind:?}");
         // Another step may not, though all before did.
-        let mut records = plan(kind, Isa::Portable, 1, (1 + kind.beside()) * LINE);
+        let mut records = plan(kind, Isa::Portable, 1, (1 + kind.padding()) * LINE);
         let last = records.steps.len() - 3;
         records.steps[last].rows += WIDTH;
         assert_eq!(records.flaw(), refused, "{kind:?}");
@@ -217,7 +217,7 @@ fn an_output_over_its_input_is_what_it_is_elsewhere() {
             let positive = apart.iter().filter(|x| **x > 0.0).count();
             assert!(positive > 0 && apart.iter().all(|x| x.is_finite()), "{kind:?}");
             for lines in [1, 2, 3, 5, HEIGHT - 1] {
-                let records = plan(kind, isa, lines, (u64::from(lines) + kind.beside()) * LINE);
+                let records = plan(kind, isa, lines, (u64::from(lines) + kind.padding()) * LINE);
                 for device in [&Inline as &dyn Device, &Three] {
                     let what = format!("{kind:?}, {}, {lines} lines", isa.name());
                     assert!(output(&records, device) == apart, "{what}, {}", device.threads());

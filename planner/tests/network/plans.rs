@@ -144,7 +144,7 @@ fn pack(subject: &Subject, budget: u64, threads: u32) -> Vec<u8> {
 }
 
 /// Three inferences with a loader beside them.
-fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+fn run_with_loader(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let mut storage = Slice(pack);
     let mut arena = crate::common::Aligned::new(budget);
     let options = Options::default();
@@ -352,8 +352,8 @@ proptest! {
                     let pack = pack(&subject, budget, threads);
                     let inline = run_inline(&pack, budget, &inputs, &Inline, 2);
                     prop_assert!(bits(&inline) == expected, "inline in {budget} bytes");
-                    let beside = run_beside(&pack, budget, &inputs);
-                    prop_assert!(bits(&beside) == expected, "beside a loader in {budget} bytes");
+                    let found = run_with_loader(&pack, budget, &inputs);
+                    prop_assert!(bits(&found) == expected, "beside a loader in {budget} bytes");
                 }
                 Err(PlanError::Budget { smallest: named, .. }) => {
                     prop_assert_eq!(named, smallest);
@@ -393,8 +393,8 @@ proptest! {
                         let path = folder.path().join("net.pack");
                         subject.write(&path, &[plan]);
                         let pack = std::fs::read(&path).unwrap();
-                        let beside = run_beside(&pack, budget, &inputs);
-                        prop_assert!(bits(&beside) == expected, "{strategy} in {budget} bytes");
+                        let found = run_with_loader(&pack, budget, &inputs);
+                        prop_assert!(bits(&found) == expected, "{strategy} in {budget} bytes");
                     }
                     Err(PlanError::Budget { smallest: named, .. }) => {
                         prop_assert_eq!(named, smallest);
@@ -595,8 +595,8 @@ fn what_a_slice_leaves_is_read_over_while_its_load_is_in_use() {
                 })
                 .count();
         }
-        let beside = run_beside(&pack(&subject, budget, 1), budget, &inputs);
-        assert!(bits(&beside) == expected, "beside a loader in {budget} bytes");
+        let found = run_with_loader(&pack(&subject, budget, 1), budget, &inputs);
+        assert!(bits(&found) == expected, "beside a loader in {budget} bytes");
     }
     assert!(over > 0, "no load comes to where a slice of another one was");
 }
@@ -626,7 +626,7 @@ fn panels_come_in_parts() {
         assert!(budget > smallest + PAGE || plan.steps.iter().any(|step| step.chains() > 0));
         let packed = pack(&subject, budget, 1);
         assert!(bits(&run_inline(&packed, budget, &inputs, &Inline, 2)) == expected, "{budget}");
-        assert!(bits(&run_beside(&packed, budget, &inputs)) == expected, "{budget}");
+        assert!(bits(&run_with_loader(&packed, budget, &inputs)) == expected, "{budget}");
     }
 
     let plan = subject.plan(smallest, 1).unwrap();

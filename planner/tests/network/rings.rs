@@ -78,7 +78,7 @@ fn step_of(records: &mut Records, id: u32) -> &mut Step {
 fn a_ring_holds_views_of_one_image() {
     assert_eq!(flaw(|_| {}), None);
     // A tensor more in the ring of the first convolution, which nothing uses.
-    let beside = |change: fn(&mut Tensor)| {
+    let refusal = |change: fn(&mut Tensor)| {
         flaw(|records| {
             let mut tensor = records.tensors[CONV as usize];
             change(&mut tensor);
@@ -86,14 +86,14 @@ fn a_ring_holds_views_of_one_image() {
             records.buffers[1].bytes *= 2;
         })
     };
-    assert_eq!(beside(|_| {}), None);
-    assert_eq!(beside(|t| t.dims[3] = 7), None);
-    assert_eq!(beside(|t| t.dims[0] = 2), Some("plan: images in a ring"));
-    assert_eq!(beside(|t| t.dims[1] -= 1), Some("plan: height of another tensor in a ring"));
-    assert_eq!(beside(|t| t.dims[2] += 1), Some("plan: width of another tensor in a ring"));
-    assert_eq!(beside(|t| t.pitch += 1), Some("plan: pitch of another tensor in a ring"));
-    assert_eq!(beside(|t| t.offset = 1), Some("plan: channels of a ring beyond its pitch"));
-    assert_eq!(beside(|t| t.offset = 20), Some("plan: channels of a ring beyond its pitch"));
+    assert_eq!(refusal(|_| {}), None);
+    assert_eq!(refusal(|t| t.dims[3] = 7), None);
+    assert_eq!(refusal(|t| t.dims[0] = 2), Some("plan: images in a ring"));
+    assert_eq!(refusal(|t| t.dims[1] -= 1), Some("plan: height of another tensor in a ring"));
+    assert_eq!(refusal(|t| t.dims[2] += 1), Some("plan: width of another tensor in a ring"));
+    assert_eq!(refusal(|t| t.pitch += 1), Some("plan: pitch of another tensor in a ring"));
+    assert_eq!(refusal(|t| t.offset = 1), Some("plan: channels of a ring beyond its pitch"));
+    assert_eq!(refusal(|t| t.offset = 20), Some("plan: channels of a ring beyond its pitch"));
 
     let lines = |buffer: usize, lines| flaw(|records| records.places[buffer].lines = lines);
     assert_eq!(lines(1, TALL + 1), Some("plan: more lines in a ring than in the image"));

@@ -59,7 +59,7 @@ fn each_shape_has_the_bits_of_a_pack_of_its_own() {
     let weights = header(&pack).weights_bytes;
     assert!(weights < 3 * largest as u64 / 2, "{weights} bytes of weights, {largest} of a pack");
     let mut arena = Guarded::new(BUDGETS[1] as usize);
-    for beside in [false, true] {
+    for with_loader in [false, true] {
         let mut storage = Slice(&pack);
         let options = Options { shape: 2, ..Options::default() };
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
@@ -69,7 +69,7 @@ fn each_shape_has_the_bits_of_a_pack_of_its_own() {
                 assert!(found == wanted[shape as usize].0, "shape {shape}, budget {budget}");
             }
         };
-        if beside {
+        if with_loader {
             let done = instance.with_loader(&mut storage, |model| {
                 all(&mut |shape, bytes| at(model, shape, bytes));
             });
@@ -199,7 +199,7 @@ fn forged_tables_of_shapes_are_refused_or_harmless() {
             pack[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         seal(&mut pack);
-        let manner = crate::common::forge::Manner { beside: case % 8 == 0, ..PLAIN };
+        let manner = crate::common::forge::Manner { with_loader: case % 8 == 0, ..PLAIN };
         opened += usize::from(run(&pack, &mut arena, manner).is_ok());
     }
     assert!(opened > cases / 20, "{opened} of {cases} forged packs opened");

@@ -25,8 +25,8 @@ use crate::device::accelerator::{Launch, Queue};
 use crate::sys::discard::has_room;
 use core::fmt;
 
-/// Marks of a stream: as many as an inference has steps, or more, that nobody waits longer than he
-/// must; a power of two.
+/// Marks of a stream, a power of two. With at least one for each step of an inference nobody waits
+/// longer than needed.
 const MARKS: usize = 1024;
 
 type Marks<'c> = heapless::Vec<Event<'c>, MARKS>;
@@ -103,7 +103,7 @@ pub struct Gpu<'c> {
     module: Module<'c>,
     kernels: Stream<'c>,
     copies: Stream<'c>,
-    /// Of both streams.
+    /// The marks of both streams.
     marks: [Marks<'c>; 2],
     /// None, or all: events that know their time.
     moments: heapless::Vec<Event<'c>, MOMENTS>,
@@ -115,8 +115,8 @@ pub struct Gpu<'c> {
 }
 
 impl<'c> Gpu<'c> {
-    /// Loads the kernels, and makes streams, marks, and memory of the host: for an arena of so many
-    /// bytes, or, with memory of the GPU's own, for `tables`
+    /// Loads the kernels, and makes streams, marks and host memory. The host memory is for the
+    /// whole arena. With memory of the GPU's own it is for `tables`
     /// ([`tables_bytes`](crate::executor::tables_bytes)).
     pub fn new(
         context: &'c Context<'_>,

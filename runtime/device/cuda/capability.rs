@@ -1,4 +1,4 @@
-//! What a GPU can run: its compute capability, and the version of its driver.
+//! The compute capability of a GPU, and the version of its driver.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ impl Arch {
         self.major * 10 + self.minor
     }
 
-    /// Of `sm_87` 8 and 7.
+    /// From the number of an architecture: `sm_87` is 8 and 7.
     pub const fn from_number(number: u32) -> Self {
         Self { major: number / 10, minor: number % 10 }
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Arch {
 pub struct Version(pub i32);
 
 impl Version {
-    /// Of a driver that cannot be asked.
+    /// The version of a driver that cannot be asked.
     pub const UNKNOWN: Self = Self(0);
 }
 

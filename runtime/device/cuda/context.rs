@@ -7,7 +7,7 @@ use crate::device::DeviceError;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-/// What a GPU is.
+/// The properties of a GPU.
 #[derive(Clone, Debug)]
 pub struct Attributes {
     /// Its compute capability.
@@ -94,7 +94,7 @@ impl<'d> Context<'d> {
         self.device
     }
 
-    /// What the GPU is.
+    /// The properties of the GPU.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
@@ -130,7 +130,7 @@ impl<'d> Context<'d> {
 /// The driver, while a context is the calling thread's.
 pub(super) struct Entered<'c> {
     driver: &'c Driver,
-    /// Of no other thread.
+    /// Keeps the value on its thread.
     here: PhantomData<*mut ()>,
 }
 

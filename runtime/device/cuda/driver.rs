@@ -16,7 +16,7 @@ pub const NEEDED_VERSION: Version = Version(10020);
 /// A handle of the driver's: of a context, a stream, an event, a module, a kernel.
 pub type Handle = *mut c_void;
 
-/// What a function returns when all is well.
+/// The result of a function that succeeded.
 const SUCCESS: i32 = 0;
 /// Code of a function that a driver does not have: CUDA_ERROR_NOT_SUPPORTED.
 const NOT_SUPPORTED: i32 = 801;

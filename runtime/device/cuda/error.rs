@@ -1,4 +1,4 @@
-//! What can be wrong before a GPU runs anything.
+//! Errors before a GPU runs anything.
 
 use super::capability::{Arch, Version};
 use super::image::images;

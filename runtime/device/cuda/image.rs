@@ -8,7 +8,7 @@
 use super::capability::{Arch, Version};
 use core::fmt;
 
-/// What an image is.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Machine code.
@@ -26,7 +26,8 @@ pub struct Image {
     pub kind: Kind,
     /// The version of the PTX: 65 is 6.5. 0 for machine code.
     pub ptx_version: u32,
-    /// What the driver loads. It reads as far as these say, and not as far as the slice.
+    /// The bytes that the driver loads. It reads as far as they say themselves, not to the end of
+    /// the slice.
     pub(crate) bytes: &'static [u8],
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for Image {
     }
 }
 
-/// What the build has compiled: `build/cuda/images.rs` writes the table.
+/// The images that the build has compiled. `build/cuda/images.rs` writes the table.
 pub fn images() -> &'static [Image] {
     IMAGES
 }

@@ -15,15 +15,15 @@
 //! dropped. Only opening allocates, in the driver; a launch or a copy is one call through a
 //! pointer.
 //!
-//! **Threads.** The driver's calls work on the context that is current to the calling thread. What
-//! makes, frees, reads or writes memory, modules, streams and events enters its own context for as
-//! long as it takes, from any thread. What goes into a stream, and waits for one, wants the context
-//! to be the thread's already: [`Context::open`] makes it so for the thread that opens, others call
-//! [`Context::bind`] before.
+//! **Threads.** The driver's calls work on the context that is current to the calling thread. Calls
+//! that make, free, read or write memory, modules, streams and events enter their own context from
+//! any thread. Calls that use a stream, or wait for one, need the context to be the thread's
+//! already: [`Context::open`] makes it so for the thread that opens, others call [`Context::bind`]
+//! before.
 //!
 //! **Errors that stay.** When a kernel fails (an address that is nobody's, a time limit), every
-//! later call on its context returns that error. Dropping the context and opening another is what
-//! helps, in the same process.
+//! later call on its context returns that error. The process recovers by dropping the context and
+//! opening another.
 //!
 //! There need not be a GPU to test any of this: `tools/fake-cuda.sh` builds a driver that runs the
 //! kernels on the processor.

@@ -110,7 +110,7 @@ impl Queue for Launches<'_> {
         ];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
         // SAFETY: the kernel is of a module that is alive, and the record is read before the call
-        // returns. What the kernel touches is the affair of whoever made the queue.
+        // returns. The maker of the queue promises what the kernel may touch.
         unsafe {
             self.module.context.driver().launch_kernel(
                 self.module.functions[launch.function as usize],

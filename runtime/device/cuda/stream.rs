@@ -64,7 +64,7 @@ impl<'c> Stream<'c> {
         is_done(unsafe { self.context.driver().stream_query(self.raw) })
     }
 
-    /// What comes later in this stream begins after the event's last mark, at the time of this
+    /// Later work of this stream begins after the last mark that the event has at the time of this
     /// call.
     pub fn wait_for(&self, event: &Event<'_>) -> Result<(), DeviceError> {
         // SAFETY: both are alive.
@@ -132,7 +132,7 @@ impl<'c> Stream<'c> {
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
         let on = self.context.enter();
-        // SAFETY: from `new`, destroyed once. What is still in it is done all the same.
+        // SAFETY: from `new`, destroyed once. Work that is still in it is done all the same.
         given_up(on.and_then(|on| unsafe { on.stream_destroy(self.raw) }));
     }
 }

@@ -85,7 +85,7 @@ impl Gpu {
         memory
     }
 
-    /// What is on the GPU.
+    /// Copies memory of the GPU.
     pub fn download<T: AnyBitPattern + NoUninit>(&self, memory: &DeviceMemory<'_>) -> Vec<T> {
         let mut data = vec![T::zeroed(); memory.bytes() / size_of::<T>()];
         memory.read(0, bytemuck::cast_slice_mut(&mut data)).unwrap();
@@ -96,13 +96,13 @@ impl Gpu {
 impl Queue for Gpu {
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError> {
         // SAFETY: tests pass addresses of their own memory, and wait here until the kernel is done.
-        // What a wrong kernel does on a GPU stays on the GPU.
+        // A wrong kernel harms only the GPU's memory.
         unsafe { self.module.launches(&self.stream) }.launch(launch)?;
         self.stream.synchronize()
     }
 }
 
-/// The same bits, or NaN in both: a GPU has NaNs of its own.
+/// Whether both have the same bits, or NaN: a GPU has NaNs of its own.
 #[track_caller]
 pub fn assert_same(found: &[f32], truth: &[f32], what: &dyn core::fmt::Debug) {
     assert_eq!(found.len(), truth.len(), "{what:?}");

@@ -83,8 +83,8 @@ fn mistakes_of_kernels() {
         let mut child = on_fake("mistakes_of_kernels", "", None);
         let output = child.env(MISTAKE, std::format!("{mistake}")).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        let told = parts.iter().all(|part| text.contains(part));
-        assert!(!output.status.success() && told, "{mistake}: {}\n{text}", output.status);
+        let named = parts.iter().all(|part| text.contains(part));
+        assert!(!output.status.success() && named, "{mistake}: {}\n{text}", output.status);
     }
 }
 
@@ -261,8 +261,8 @@ tests! {
         }
     }
 
-    /// What another stream makes is there after waiting for its event, in any order of things; and
-    /// without, it is not.
+    /// After waiting for its event, another stream's results are there, in any order of execution.
+    /// Without waiting they are not.
     streams_wait_for_events("seed=7") {
         let driver = Driver::load().unwrap();
         let context = Context::open(&driver, 0).unwrap();
@@ -420,7 +420,7 @@ tests! {
         }
     }
 
-    /// What the GPU has left is no news of the host's memory.
+    /// The GPU's free bytes say nothing of the host's memory.
     out_of_the_hosts_memory("fail=cuMemHostAlloc:2:1") {
         let driver = Driver::load().unwrap();
         let context = Context::open(&driver, 0).unwrap();

@@ -195,8 +195,8 @@ fn fits(
     Ok(())
 }
 
-/// Residents pass the staging ring in pieces: where a plan needs no ring as large, it is one of a
-/// resident's bytes, up to so many.
+/// The largest piece in which residents pass the staging ring. A plan whose loads need a smaller
+/// ring has one of this size, or of its largest resident.
 pub const RESIDENT_PIECE: u64 = 1 << 20;
 
 /// Bytes of staging ring that a plan needs on a GPU with a memory of its own.

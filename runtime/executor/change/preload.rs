@@ -1,7 +1,7 @@
 //! Residents: loads that are read once, when a plan is entered.
 //!
-//! They begin in the order of the plan, as many at once as the storage takes, and are verified in
-//! that order while others follow.
+//! They begin in the order of the plan, as long as the storage accepts more. They are verified in
+//! that order while others are in flight.
 
 use super::residents::Saved;
 use crate::arena::{LoadList, Reads, Weights};
@@ -85,7 +85,7 @@ fn read<S: Storage>(
     })
 }
 
-/// Begins as many of these residents as there is room for, and leaves the others.
+/// Begins these residents until there is no room, and leaves the others.
 fn begin<S: Storage>(
     shared: &Shared<'_>,
     proven: &Proven<'_>,

@@ -194,7 +194,8 @@ impl Saved {
         let used = parts.partition_point(|part| part.state != UNUSED);
         for _ in 0..ROUNDS {
             let (mut stuck, mut progress) = (None, false);
-            // What goes down, from below; what goes up, from above.
+            // Pages that move down are copied from the lowest one on, pages that move up from the
+            // highest one on.
             for at in (0..used).chain((0..used).rev()) {
                 let parts = self.parts(bytes, start);
                 let Some(&part) = parts.get(at).filter(|part| part.state == PENDING) else {
@@ -320,7 +321,7 @@ mod tests {
         Load { offset, address, bytes: (bytes * PAGE) as u32, ..Load::default() }
     }
 
-    /// The bytes of so many that are looked at: few in an interpreter, the same of each page.
+    /// The offsets that are compared: the same in each page, and few in an interpreter.
     fn looked_at(bytes: u32) -> impl Iterator<Item = u64> {
         (0..u64::from(bytes)).step_by(if cfg!(miri) { 512 } else { 1 })
     }
@@ -330,8 +331,8 @@ mod tests {
     }
 
     impl Fixture {
-        /// Old residents, in an arena of so many pages whose tables take `old_tables` pages at
-        /// first, `tables` later.
+        /// Old residents in an arena of `pages` pages, whose tables take `old_tables` pages at
+        /// first and `tables` later.
         fn new(pages: u64, [old_tables, tables]: [u64; 2], old: &[Load], new: &[Load]) -> Self {
             let stored = |loads: &[Load]| -> Vec<LoadRecord> {
                 loads.iter().map(|load| load.store().unwrap()).collect()

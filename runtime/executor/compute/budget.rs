@@ -140,8 +140,8 @@ impl<F: Feed> Model<'_, '_, F> {
     /// values. The results of the next inference are those of a model that was opened with this
     /// plan.
     ///
-    /// `bytes` is at most the length of the arena that the pack was opened in. What the plan leaves
-    /// of it is [`unused`](Self::unused).
+    /// `bytes` is at most the length of the arena that the pack was opened in. The plan leaves the
+    /// rest of it [`unused`](Self::unused).
     pub fn set_budget(&mut self, bytes: u64) -> Result<Switch, BudgetError> {
         let arena = self.shared.arena;
         if bytes > arena && self.position == 0 {

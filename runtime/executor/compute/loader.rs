@@ -54,7 +54,7 @@ impl<'m, 'a> Loader<'m, 'a> {
             return Ok(());
         }
         let depth = progress.shared.depth;
-        // What was under way when this was last left, by a panic too, is loaded again.
+        // Loads that were in flight when this last returned, or panicked, are repeated.
         progress.reads = progress.loads;
         weights.reading(storage, LoadList::Streamed, depth, |reads| {
             while then(progress.poll(reads, limit)?).is_continue() {}
@@ -86,7 +86,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         };
         while !stopped() {
             if asked() {
-                // What is asked for was written before the count of requests.
+                // The request itself was written before the count of requests.
                 let resting = shared.rest.load(Ordering::Relaxed);
                 match shared.asked.get() {
                     Some(entry) => self.switch(storage, &entry),

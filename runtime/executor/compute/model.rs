@@ -158,7 +158,7 @@ pub struct Stats {
 }
 
 mod sealed {
-    /// What only this crate implements: steps rest on the loads that a feed says are there.
+    /// Only this crate implements feeds: steps rely on the loads that a feed reports.
     pub trait Sealed {}
 }
 pub(in crate::executor) use sealed::Sealed;
@@ -503,8 +503,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Prefetch::default()
     }
 
-    /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them
-    /// is marked, if loads could wait for it.
+    /// Counts the steps so far, the host's turn included. Marks the ones that an accelerator has
+    /// yet to do, if loads could wait for them.
     fn count(&mut self) -> Result<(), DeviceError> {
         let done = self.base_steps.wrapping_add(self.position as u32);
         if let Some(accelerator) = self.marking() {

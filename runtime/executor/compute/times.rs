@@ -22,9 +22,9 @@ pub struct StepTimes {
 }
 
 impl<F: Feed> Model<'_, '_, F> {
-    /// Computes one inference, or the rest of the current one, and writes the times of its steps,
-    /// as many as there is room for. A GPU keeps times only after `Gpu::keep_time`; else they are
-    /// the processor's, which issues steps.
+    /// Computes one inference, or the rest of the current one, and writes the times of its steps
+    /// until `times` is full. A GPU keeps times only after `Gpu::keep_time`. Otherwise they are the
+    /// times in which the processor issues steps.
     pub fn infer_timed(
         &mut self,
         device: &dyn Device,

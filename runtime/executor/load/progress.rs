@@ -27,10 +27,10 @@ pub(in crate::executor) struct LoadProgress<'m, 'a> {
     pub proven: Lapsing<Proven<'a>>,
     /// The shape of that plan, or of the one that was asked for last.
     pub shape: u16,
-    /// What is loaded next; with a staging ring, what is copied next.
+    /// The next load; with a staging ring, the next copy.
     pub loads: Position,
-    /// What is read next: as far ahead of the former as reads are in flight, or have been made into
-    /// the staging ring.
+    /// The next read. It is ahead of `loads` by the reads that are in flight or in the staging
+    /// ring.
     pub reads: Position,
     /// The last step, and the last copy, that the accelerator was waited for: the same need not be
     /// waited for twice.
@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// What the loader did.
+/// The result of polling the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::executor) enum Polled {
     /// One load. With a staging ring: its copy is issued.
@@ -85,8 +85,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Self { shared, proven, shape, loads, reads, waited: [None; 2], broken: None }
     }
 
-    /// Has as many loads begin as may, and returns when the first of them is there; or with what
-    /// the next waits for, if there is none.
+    /// Begins all loads that may begin, and returns when the first of them is there. If there is
+    /// none, returns what the next one waits for.
     pub fn poll<S: Storage>(
         &mut self,
         reads: &mut Reads<'_, '_, 'm, 'a, S>,
@@ -116,8 +116,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Has as many loads begin as may, those before `limit` where one is given, and takes those that are
-    /// there, without waiting for any. What has failed is left to [`poll`](Self::poll).
+    /// Begins all loads that may begin, those before `limit` if there is one, and takes those that are
+    /// there. It does not wait, and leaves failed loads to [`poll`](Self::poll).
     pub fn look<S: Storage>(&mut self, reads: &mut Reads<'_, '_, 'm, 'a, S>, limit: Option<u32>) {
         let Some(proven) = self.proven.get().copied() else { return };
         if self.shared.accelerator().is_some() || !reads.goes_on() {
@@ -183,7 +183,7 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
                 return Ok(Polled::Blocked(target));
             }
             if let Some(accelerator) = self.shared.accelerator() {
-                // What has begun is not kept from whoever needs it by a wait.
+                // Waiting for kernels here would delay reads that are in flight.
                 if !reads.is_empty() && !self.is_complete(Stream::Kernels, target) {
                     break;
                 }

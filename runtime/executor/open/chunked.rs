@@ -35,7 +35,7 @@ pub struct ChunkedInstance<'a> {
 pub struct Share {
     /// Bytes that the plan may have.
     pub budget: u64,
-    /// Chunks that leave memory; `u32::MAX` for as many as there are.
+    /// Chunks that leave memory; `u32::MAX` for all.
     pub chunks: u32,
 }
 
@@ -131,7 +131,7 @@ impl core::fmt::Display for ChunkError {
 impl core::error::Error for ChunkError {}
 
 impl<'a> ChunkedInstance<'a> {
-    /// Of a network that stays in memory: it has no chunks.
+    /// A network without chunks, which stays in memory.
     pub fn whole(instance: Instance<'a>) -> Self {
         let kept_bytes = instance.entry().arena_bytes;
         Self { instance, chunks: Chunks::none(), kept_bytes }
@@ -201,8 +201,8 @@ impl<'a> ChunkedInstance<'a> {
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 impl<'a> ChunkedInstance<'a> {
-    /// Opens the largest plan of [`Options::shape`] within [`Options::budget`], of which `chunks` chunks may leave
-    /// memory; `u32::MAX` for as many as there are.
+    /// Opens the largest plan of [`Options::shape`] within [`Options::budget`]. Up to `chunks` of its chunks may
+    /// leave memory; `u32::MAX` for all.
     ///
     /// Everything is read and verified once. Then no chunk is in memory. The arena needs as much free as the
     /// plan is long. On an error all of that is free again, and other networks can be opened.
@@ -251,7 +251,7 @@ impl<'a> ChunkedInstance<'a> {
         }
         let plan = instance.entry().offset;
         let (chunks, kept_bytes) = loan.settle(plan)?;
-        // What lies after the plans is other networks'.
+        // Memory after the plans belongs to other networks.
         let end = chunks.end();
         instance.shared.arena = end;
         instance.current.budget = instance.current.budget.min(end);

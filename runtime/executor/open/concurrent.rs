@@ -105,7 +105,7 @@ impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
 impl<'a> Instance<'a> {
     /// A loader, and the model that waits for it until [`Loader::run`] is under way on another
     /// thread.
-    pub(crate) fn beside<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
+    pub(crate) fn split<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
         let failed = self.shared.start();
         self.shared.stop.store(false, Ordering::Release);
         self.shared.rest.store(false, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl<'a> Instance<'a> {
         storage: &mut S,
         body: impl for<'s> FnOnce(&mut Model<'s, 'a, Concurrent<'s, 'a>>) -> T,
     ) -> Result<T, ThreadError> {
-        let (mut loader, mut model) = self.beside();
+        let (mut loader, mut model) = self.split();
         let shared = model.shared;
         threads::join(
             move || {

@@ -139,7 +139,7 @@ impl<'a> Instance<'a> {
     }
 }
 
-/// What plans need of a GPU with a memory of its own.
+/// The needs of plans on a GPU with a memory of its own.
 #[derive(Clone, Copy, Default)]
 struct Needs {
     /// Bytes of pinned memory for the mirrors of the ports.
@@ -247,7 +247,7 @@ fn lent<S>(header: &Header, pack: Option<&[u8]>) -> Result<(), OpenError> {
     }
 }
 
-/// What computes a pack, if it is there.
+/// The engine that computes a pack, if there is one.
 fn engine<'a>(
     header: &Header,
     accelerator: Option<(&'a dyn Accelerator, Launch)>,

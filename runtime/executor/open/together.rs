@@ -110,16 +110,16 @@ pub(crate) trait Network {
     /// Where in the pack the best plan for the network's shape within a budget is, if the network's memory holds it.
     fn plan_for(&self, budget: u64) -> Result<u64, BudgetError>;
 
-    /// As [`Model::set_budget`]. Of a network with chunks only to a plan that it was opened for, and while all of them are
-    /// out.
+    /// Changes the budget as [`Model::set_budget`] does. A network with chunks changes only to a plan that it was opened
+    /// for, while all of its chunks are out.
     fn set_budget(&mut self, budget: u64) -> Result<(), BudgetError>;
 
-    /// What tests see of its state.
+    /// Its state, for tests.
     #[cfg(test)]
     fn inside(&self) -> Inside;
 }
 
-/// What tests see of a network's state.
+/// The state of a network, for tests.
 #[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
@@ -170,7 +170,7 @@ impl<S: Storage> Feeder<'_, '_, '_, S> {
         self.chunks.mapped().saturating_sub(usize::from(self.coming.is_some()))
     }
 
-    /// Begins as many reads of the chunk that is being read as there is room for.
+    /// Begins reads of the current chunk until there is no room.
     fn submit(&mut self) {
         let Self { progress, lane, chunks, coming, .. } = self;
         let Some((coming, proven)) = coming.as_mut().zip(progress.proven.get()) else { return };
@@ -335,7 +335,7 @@ impl<S: Storage> Network for Model<'_, '_, Feeder<'_, '_, '_, S>> {
 
     fn plan_for(&self, budget: u64) -> Result<u64, BudgetError> {
         let arena = self.shared.arena;
-        // What a network with chunks may follow fits its range, whatever the budget.
+        // The plans of a network with chunks fit its range, whatever the budget.
         if budget > arena && self.feed.chunks.is_whole() {
             return Err(BudgetError::Arena { asked: budget, arena });
         }

@@ -176,7 +176,7 @@ unsafe fn table(
     // SAFETY: likewise.
     let opened = unsafe { Opened::open(&file.for_header()) };
     let mut storage = opened.map_err(|why| SetRefused::Shared(Refused::Source(why)))?;
-    // SAFETY: so many bytes are before the record's place. They are the set's until it is closed, and
+    // SAFETY: `front` bytes are before the record's place. They are the set's until it is closed, and
     // whatever they hold are bytes.
     let front = needed.saturating_sub(record(TASKS)) as usize / PAGE as usize * PAGE as usize;
     let front: &'static mut [u8] = unsafe { core::slice::from_raw_parts_mut(memory, front) };

@@ -44,7 +44,7 @@ pub struct Functions {
     pub event: Option<Event>,
     /// The clock; null for the system's, where there is one.
     pub now: Option<Now>,
-    /// What the functions are called with.
+    /// An argument of the functions.
     pub context: *mut c_void,
 }
 

@@ -25,7 +25,7 @@ pub struct Set {
     pub(super) tasks: MaybeUninit<Tasks>,
     pub(super) engine: Engine,
     slots: Slots,
-    /// Of a set that was opened from one file.
+    /// The file of a set that was opened from one file.
     #[cfg(all(feature = "linux", target_os = "linux"))]
     pub(super) of_file: Option<OfFile>,
     /// Bytes of arena that are each network's.
@@ -57,7 +57,7 @@ pub(super) struct Slot {
     source: MaybeUninit<Packed>,
 }
 
-/// Those of a set, and how many of their parts have been written.
+/// The slots of a set, and how many sources and networks have been written.
 #[derive(Debug)]
 pub(super) struct Slots {
     first: *mut Slot,
@@ -103,7 +103,8 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: so many have been written. Whatever refers to them is dropped before: the set.
+        // SAFETY: `count` entries have been written. The set, which refers to them, is dropped
+        // before.
         unsafe {
             for k in 0..self.networks {
                 part(&raw mut (*self.first.add(k)).network).drop_in_place();
@@ -118,13 +119,13 @@ impl Drop for Slots {
 /// The caller's tasks.
 ///
 /// # Safety
-/// They are null, or so many.
+/// They are null, or `count`.
 unsafe fn listed<'t>(tasks: *const TaskOf, count: u32) -> Result<&'t [TaskOf], &'static str> {
     match count as usize {
         0 => Err("the set has no tasks"),
         count if count > TASKS => Err("the set has more than EYELET_SET_TASKS tasks"),
         _ if tasks.is_null() => Err("the tasks are missing"),
-        // SAFETY: not null, and so many by the caller's promise.
+        // SAFETY: not null, and `count` by the caller's promise.
         count => Ok(unsafe { core::slice::from_raw_parts(tasks, count) }),
     }
 }
@@ -213,7 +214,7 @@ pub unsafe extern "C" fn eyelet_set_open(
                 let options = given(options).unwrap_or(&SetOptions::DEFAULT);
                 let opened = open(listed, arena.cast(), bytes, options);
                 opened.map_err(|refused| match refused {
-                    // Of all tasks, wherever the arena ended.
+                    // The need of all tasks, wherever the arena ended.
                     SetRefused::Room(_) => match needed(tasks, count, options.threads) {
                         Ok(needed) => SetRefused::Room(Room { arena: bytes, needed }),
                         Err(refused) => refused,
@@ -282,7 +283,7 @@ pub(super) unsafe fn placed(
     Ok((set, Slots::new(first), at))
 }
 
-/// What the scheduler goes by.
+/// The input of the scheduler.
 pub(super) struct Scheduled<'f> {
     pub(super) policy: Policy,
     /// A task, by its number and its network.

@@ -1,4 +1,4 @@
-//! What the caller says of a set: its tasks, their times, and how it is opened.
+//! The caller's description of a set: its tasks, their times, and how it is opened.
 
 use super::super::choose::plan_bytes;
 use super::super::source::Source;
@@ -32,7 +32,7 @@ pub struct Timing {
 pub struct TaskOf {
     /// Its network's pack.
     pub pack: Source,
-    /// Bytes that the network's first plan may have; 0 for as many as it has room.
+    /// Bytes that the network's first plan may have; 0 for all that are free.
     pub budget: u64,
     /// Bytes of the arena that are the network's, for good; 0 for those that the first plan needs.
     pub room: u64,
@@ -48,11 +48,11 @@ pub struct TaskOf {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SetOptions {
-    /// Compute threads, as of a model: 0 for as many as all plans are for and there are cores.
+    /// Compute threads, as of a model: 0 for the number of the plans, up to the number of cores.
     pub threads: u32,
     /// Not zero: checksums are not compared.
     pub no_verify: u32,
-    /// Most reads in flight of one network; 0 for as many as its source can have.
+    /// Most reads in flight of one network; 0 for the most that its source supports.
     pub depth: u32,
     /// Null, or for each thread the core that it keeps to, as of a model.
     pub cores: *const u32,
@@ -61,7 +61,7 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
-    /// What most want.
+    /// The usual options.
     pub(super) const DEFAULT: Self =
         Self { threads: 0, no_verify: 0, depth: 0, cores: core::ptr::null(), step_work: 0 };
 

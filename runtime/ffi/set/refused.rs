@@ -62,7 +62,7 @@ pub(super) enum FileRefused {
     /// More tasks than a set in C has.
     Tasks(usize),
     Memory(ArenaError),
-    /// Chunks that are left for all networks, and as many as were scheduled.
+    /// Chunks that are left for all networks, and the number that was scheduled.
     Pool(u32, u32),
     Network(usize, ChunkedError),
 }

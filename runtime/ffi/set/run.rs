@@ -1,4 +1,4 @@
-//! What C does with a set that is open.
+//! The C functions for an open set.
 
 use super::super::computer::Engine;
 use super::super::error::{Error, Failure, Kind as _, Status, argument};
@@ -11,7 +11,7 @@ use crate::set::{Activity, ChangeError};
 use core::ffi::c_void;
 use heapless::Vec;
 
-/// What is done in a scope.
+/// The function that is called in a scope.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, set: *mut Set);
 
 pub(super) const NO_SET: &str = "the set is missing";
@@ -31,8 +31,8 @@ pub(super) unsafe fn at_work(
     error: *mut Error,
     call: impl FnOnce(&mut Running) -> i32,
 ) -> i32 {
-    // SAFETY: the caller's promises. What `working` points to is the scope's, which nobody uses but
-    // for the length of a call here; only one such call is under way.
+    // SAFETY: the caller's promises. `working` points to the scope. Nobody uses it except during a
+    // call here, and there is one such call at a time.
     unsafe {
         if set.is_null() {
             return argument(NO_SET).tell(error);

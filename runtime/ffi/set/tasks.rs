@@ -1,4 +1,4 @@
-//! What C asks of a set's tasks, within a scope or outside.
+//! The C functions for a set's tasks, within a scope or outside.
 
 use super::super::error::{Error, Status, argument};
 use super::super::give;

@@ -6,7 +6,7 @@ use crate::ops::Slice;
 use crate::pack::{Encoding, Isa, Layer, Tensor};
 use core::ops::Range;
 
-/// What addresses of weights in the arena are multiples of.
+/// The alignment of weights in the arena.
 const ALIGNED: u64 = 32;
 
 /// The chains of a (valid) layer's reduction, if steps can compute some of them, a panel at a time:

@@ -60,14 +60,14 @@ pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
 }
 
 impl Case {
-    /// A depthwise convolution instead: as many groups as channels.
+    /// A depthwise convolution instead: a group for each channel.
     pub fn depthwise(mut self) -> Self {
         self.kind = OpKind::Depthwise;
         self.params.groups = self.input.dims[3];
         self
     }
 
-    /// A convolution in groups of so many channels, as many in as out, of which panels hold
+    /// A convolution in groups of `group` input and `group` output channels, of which panels hold
     /// several.
     pub fn spanned(mut self, group: u32) -> Self {
         self.kind = OpKind::Depthwise;
@@ -120,7 +120,7 @@ impl Case {
         self
     }
 
-    /// Panels of so many channels, if they have room for more.
+    /// Panels that hold `width` channels, if they have room for more.
     pub fn width(mut self, width: u32) -> Self {
         self.width = width;
         self
@@ -239,15 +239,15 @@ impl Case {
                     f
                 };
                 let mut f = sum(&chains[0], bias[channel]);
-                let beside = (!matches!(self.residual, Residual::None))
+                let added = (!matches!(self.residual, Residual::None))
                     .then(|| residual[row * self.output.pitch as usize + channel]);
-                if let Some(beside) = beside {
-                    f += beside;
+                if let Some(added) = added {
+                    f += added;
                 }
                 for chain in &chains[1..] {
                     f += sum(chain, 0.0);
                 }
-                e += f64::from(beside.unwrap_or(0.0));
+                e += f64::from(added.unwrap_or(0.0));
                 let [min, max] = clamp(&self.activation);
                 e = e.max(min as f64).min(max as f64);
                 f = f.max(min).min(max);

@@ -86,8 +86,8 @@ fn residual_and_activation() {
     }
 }
 
-/// Panels that hold fewer channels than they have room for: as few as a layer has, as many as are
-/// even, and others; in slices of panels and chains.
+/// Panels that hold fewer channels than they have room for: those of the layer, an even number, and
+/// others; in slices of panels and chains.
 #[test]
 fn narrow_panels() {
     let all = [1u32, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65];
@@ -384,7 +384,7 @@ fn random_records() {
 
 #[test]
 fn parts_are_those_that_a_search_finds() {
-    // Of all numbers of parts that are worth it, the largest that keeps the threads busy.
+    // The largest number of parts that is worth it and keeps the threads busy.
     let search = |units: usize, macs: u64, threads: usize| {
         let most = ((macs / PART_MACS) as usize).clamp(threads, threads * PARTS);
         let longest = |parts: usize| {

@@ -122,8 +122,8 @@ fn any_permutation() {
     }
 }
 
-/// The lines of the output as they come into a ring of so many, some at a time: they are those of
-/// the whole output, and nothing next to a step's rows changes.
+/// Asserts that lines that come into a ring of `ring` lines, some at a time, are those of the whole
+/// output. Nothing next to a step's rows changes.
 fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
     const POISON: f32 = 7e33;
     let whole = case.run(1, case.output.rows() as u32);

@@ -71,9 +71,9 @@ struct GemvRecord {
 /// Warps of a multiprocessor that keep memory busy, where each reads one panel.
 const READING_WARPS: u64 = 16;
 
-/// What a launch takes, and what adding one partial sum takes, in multiply-adds of a
-/// multiprocessor: some microseconds, and eight bytes of its share of the bandwidth.
+/// The cost of a launch, some microseconds, in multiply-adds of a multiprocessor.
 const LAUNCH: u128 = 400_000;
+/// The cost of adding one partial sum: eight bytes of a multiprocessor's share of the bandwidth.
 const ADDING: u128 = 64;
 
 /// k that a chain is worth, at least.

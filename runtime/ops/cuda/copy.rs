@@ -63,7 +63,7 @@ struct Fill {
 }
 
 impl Dim {
-    /// What stands for a dimension that is not there.
+    /// A dimension of extent 1, for those that are absent.
     const ONE: Self = Self { len: 1, src: 0, dst: 0 };
 }
 

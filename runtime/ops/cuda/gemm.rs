@@ -1,5 +1,5 @@
-//! What the operators that multiply matrices on a GPU share: the records of their kernels' parts,
-//! and the choice of a rectangle for a block. The choice changes no bit.
+//! Shared by operators that multiply matrices on a GPU: the records of their kernels' parts, and
+//! the choice of a rectangle for a block. The choice changes no bit.
 
 use super::Call;
 use crate::kernels::table::cuda::Function;
@@ -74,8 +74,8 @@ pub(super) struct FinishRecord {
 }
 
 impl FinishRecord {
-    /// That of a step whose columns lie in runs of so many. A layer's second input is its residual,
-    /// where it can have one.
+    /// The record of a step whose columns lie in runs of `columns`. The second input is the
+    /// residual, if the layer can have one.
     pub fn new(call: &Call<'_>, columns: u32, has_residual: bool) -> Self {
         let (residual, residual_pitch) = match has_residual && call.layer.inputs[1] != NONE {
             true => (call.operands[1], call.inputs[1].pitch),
@@ -121,7 +121,7 @@ impl TermsRecord {
 }
 
 impl FinishRecord {
-    /// What is left for chain `index` of so many: all but the first are added to the output, and a
+    /// The record of chain `index` of `count`: all but the first are added to the output, and a
     /// function follows the last.
     pub fn of_chain(self, index: usize, count: usize) -> Self {
         let (residual, residual_pitch) = match index {
@@ -139,12 +139,12 @@ pub(super) struct Tile {
     pub rows: u32,
     pub columns: u32,
     pub threads: u32,
-    /// What share of their issue slots its kernels' inner loops have for multiply-adds, in percent.
+    /// The share of issue slots that its kernels' inner loops have for multiply-adds, in percent.
     share: u32,
     /// The kernels of a convolution, by the encoding of its weights: those that read four channels
     /// at once.
     pub fours: [Function; 3],
-    /// Those that read one; none where there are none.
+    /// The kernels that read one channel; none if there are none.
     pub ones: Option<[Function; 3]>,
 }
 
@@ -199,9 +199,8 @@ pub(super) const TILES: [Tile; 5] = {
 const BUSY_WARPS: u64 = 8;
 
 impl Tile {
-    /// What a multiprocessor has to do for each k, in multiply-adds of its peak, where `rows` times
-    /// `columns` outputs are computed `times` over. All wait for the busiest, which needs some
-    /// warps to be busy at all.
+    /// The work of the busiest multiprocessor for each k, in multiply-adds of its peak, for `rows`
+    /// times `columns` outputs, `times` over. It needs some warps to be busy at all.
     pub fn time(&self, [rows, columns, times]: [u32; 3], multiprocessors: u32) -> u128 {
         let blocks = u128::from(rows.div_ceil(self.rows))
             * u128::from(columns.div_ceil(self.columns))

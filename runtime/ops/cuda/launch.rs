@@ -51,7 +51,7 @@ pub fn warps(items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
 /// Grid and block for `items` items of `threads` threads each, a power of two, in `others` parallel
 /// sets.
 pub fn teams(threads: u32, items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
-    // Few items go to as many multiprocessors as there are.
+    // Few items are spread over all multiprocessors.
     let most = u64::from(THREADS / threads);
     let each = (items / u64::from(multiprocessors.max(1))).clamp(1, most);
     let blocks = items.div_ceil(each) as u32;

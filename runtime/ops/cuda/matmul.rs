@@ -70,7 +70,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let fits = |tile: &Tile| reads.function(tile).is_some();
     let tile = fastest([p.m, p.n, p.batch], call.multiprocessors, fits);
     let Some(function) = reads.function(tile) else { return Ok(()) };
-    // What a launch can do, where there is more: products, and columns.
+    // The most products and columns of a launch.
     let most_columns = u64::from(MAX_BLOCKS) * u64::from(tile.columns);
     for batch in (0..u64::from(p.batch)).step_by(MAX_BLOCKS as usize) {
         for column in (0..u64::from(p.n)).step_by(most_columns as usize) {

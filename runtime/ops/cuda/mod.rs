@@ -2,9 +2,9 @@
 //! kernels' records.
 //!
 //! The records of a pack are those of every instruction set, and so are the rules for them
-//! ([`super::validate`]): weights lie in panels of 32 output channels, activations in NHWC. What
-//! runs here may therefore trust them as the operators on a processor do. Nothing here touches
-//! memory: addresses are the GPU's, and only numbers.
+//! ([`super::validate`]): weights lie in panels of 32 output channels, activations in NHWC. So
+//! launches may trust them as the operators on a processor do. Nothing here touches memory:
+//! addresses are the GPU's, and only numbers.
 //!
 //! **Bits.** A kernel computes each output by the same chain of operations as the portable kernel:
 //! fused multiply-adds in the order of the reduction from the bias on, the elementary functions of
@@ -66,7 +66,7 @@ pub struct Call<'a> {
     pub weights: u64,
     /// Where its scratch lies.
     pub scratch: u64,
-    /// What the step makes.
+    /// The slice that the step makes.
     pub slice: Slice,
     /// Multiprocessors of the GPU.
     pub multiprocessors: u32,

@@ -90,7 +90,7 @@ fn windows(call: &Call<'_>, mut pool: Pool, queue: &mut dyn Queue) -> Result<(),
     let many = are_many(u64::from(rows) * u64::from(cols / 4), call.multiprocessors);
     let from = Matrix { address: pool.input, pitch: pool.in_pitch };
     let to = Matrix { address: pool.out, pitch: pool.out_pitch };
-    // Of the input several rows may be read where there is one of the output.
+    // Several rows of the input may be read for one of the output.
     let aligned = cols.is_multiple_of(4) && from.is_aligned(u32::MAX) && to.is_aligned(rows);
     pool.wide = (many && aligned).into();
     launch(queue, Function::Pool, rectangle(rows, cols, 1 + 3 * pool.wide), &pool)

@@ -1,4 +1,4 @@
-//! What goes over the channels of each row: softmax, layer normalisation, local response
+//! Operators over the channels of each row: softmax, layer normalisation, local response
 //! normalisation.
 
 use super::Call;

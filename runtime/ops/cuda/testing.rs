@@ -1,4 +1,4 @@
-//! What the tests of the operators on a GPU share: steps in poisoned memory, and which kernels ran.
+//! Helpers of the tests of operators on a GPU: steps in poisoned memory, and which kernels ran.
 
 use super::Call;
 use crate::device::DeviceError;
@@ -123,7 +123,7 @@ pub struct Run<'a> {
     pub data: [&'a [f32]; INPUTS],
     /// Panels, as they are stored.
     pub weights: &'a [u8],
-    /// What is in the output before; the second input, if that is in place.
+    /// The contents of the output before; the second input, if that is in place.
     pub before: &'a [f32],
     pub in_place: bool,
 }
@@ -233,7 +233,7 @@ fn halved(x: f32, encoding: Encoding) -> u16 {
     }
 }
 
-/// What is left of weights that are stored so.
+/// The weights after storing them in `encoding`.
 pub fn rounded(weights: &[f32], encoding: Encoding) -> Vec<f32> {
     use crate::kernels::table::{bf16, f16};
     let one = |x: &f32| match encoding {

@@ -24,7 +24,8 @@ use core::ops::Range;
 /// Bytes that frequencies and products may take, unless a few tiles take more.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Tiles that are made at once, at least, where there are as many; more are a multiple of them.
+/// The fewest tiles that are made at once, unless there are fewer. More tiles are a multiple of
+/// these.
 const FEW_TILES: u32 = 64;
 
 /// Threads of a block of the transforms.

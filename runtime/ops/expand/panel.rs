@@ -52,13 +52,13 @@ impl Expansion {
         let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
         let (bias, body) = out.split_at_mut(nr);
         bias.copy_from_slice(stored.biases(nr));
-        // What fills a panel up to its size is not read.
+        // The filling at the end of a panel is not read.
         let weights = body.len().min(self.k * width + nr - width);
         kernels.widen(self.encoding, stored, width, 0, &mut body[..weights]);
     }
 
-    /// Transforms filters of stored panels on all threads, into as many parts of `out`. Threads
-    /// have a panel each at a time; where there are more threads, they share the channels of each.
+    /// Transforms filters of stored panels on all threads, each into a part of `out`. Threads have
+    /// a panel each at a time. If there are more threads, they share the channels of each.
     pub(super) fn transform_panels(
         &self,
         kernels: &Kernels,

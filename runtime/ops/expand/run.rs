@@ -200,7 +200,7 @@ impl Expansion {
                         Addend::Output
                     };
                     let limits = if chain + 1 == chains.count() { limits } else { unbounded };
-                    // Of the last k of a piece as many weights are read as kernels have channels.
+                    // For the last k of a piece, a weight for each channel of the kernels is read.
                     let (beyond, most) = (nr - width, (ROW_WEIGHTS - (nr - width)) / width);
                     for from in terms.clone().step_by(most) {
                         let len = most.min(terms.end - from);

@@ -32,7 +32,7 @@ pub(in crate::ops) fn scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
             return operator_scratch_bytes(&problem, want);
         };
         let is_shared = matches!(expansion.way, Way::Shared { .. });
-        // What is shared by fewer threads can do with less.
+        // Scratch that fewer threads share can be smaller.
         if !(is_shared && shared && want == Want::Least) {
             let operator = || *operator.get_or_init(|| expansion.own_operator(&problem));
             most = most.max(expansion.bytes(&problem, want, operator));
@@ -93,8 +93,8 @@ impl Expansion {
         let operator = |count: usize| self.operator_bytes(problem, count, want);
         let filters = self.filter_bytes() as u64 * problem.threads() as u64;
         let fewer = if most > 1 { operator(most - 1) } else { 0 };
-        let beside = operator(most).max(fewer).max(filters);
-        (self.panels_bytes(most) as u64).saturating_add(beside)
+        let others = operator(most).max(fewer).max(filters);
+        (self.panels_bytes(most) as u64).saturating_add(others)
     }
 
     /// The smallest channel blocks of a step that transforms its weights, if it can be computed so.
@@ -106,9 +106,9 @@ impl Expansion {
         Some(least.of_rows(problem.slice.rows.into()))
     }
 
-    /// How a step's panels are made with so much scratch: in groups, as few as there may be if
-    /// there is scratch for that, if not, as many as have panels take half of it; or in channel
-    /// blocks, if these are less work.
+    /// How a step's panels are made with `scratch` bytes. If they suffice, in the fewest groups.
+    /// Otherwise in groups whose panels take half of them, or in channel blocks, if these are less
+    /// work.
     pub(super) fn making(&self, problem: &Problem<'_>, fewest: usize, scratch: u64) -> Making {
         let count = problem.slice.count as usize;
         let fits = |most: usize, want| self.shared_bytes(problem, most, want) <= scratch;
@@ -141,7 +141,7 @@ impl Expansion {
         (self.plain.panel_bytes as usize * panels).next_multiple_of(64)
     }
 
-    /// What the operator computes of `panels` of a step's panels when they are expanded.
+    /// The operator's problem for `panels` expanded panels of a step.
     fn expanded<'p>(&'p self, problem: &Problem<'p>, panels: usize) -> Problem<'p> {
         let slice = Slice { count: panels as u32, ..problem.slice.by_own() };
         problem.with(&self.plain).of(slice)

@@ -31,7 +31,7 @@ fn weight(random: &mut Random, encoding: Encoding) -> u16 {
     }
 }
 
-/// A layer of so many outputs of `k` weights each, `[height, width, channels]` in and out.
+/// A layer whose outputs have `k` weights each, `[height, width, channels]` in and out.
 fn pair(
     random: &mut Random,
     isa: Isa,

@@ -13,14 +13,14 @@ pub struct Slide<'a> {
     pub inputs: [Tensor; INPUTS],
     pub output: Tensor,
     pub data: [&'a [f32]; INPUTS],
-    /// What the output holds before: the input of that layer, in place.
+    /// The contents of the output before: the input of that layer, in place.
     pub out: &'a [f32],
     pub weights: &'a [f32],
     /// The algorithm of its steps.
     pub algorithm: u32,
 }
 
-/// What no operator may read, and must not write over.
+/// A float that no operator may read or overwrite.
 pub const POISON: f32 = 7e33;
 
 /// The lines of input `slot` of which a step reads some rows.
@@ -76,7 +76,7 @@ impl Memory {
 }
 
 impl Slide<'_> {
-    /// What a step computes.
+    /// The problem that a step computes.
     pub(super) fn problem(&self, slice: Slice, threads: usize, isa: Isa) -> Problem<'_> {
         let Self { layer, inputs, output, .. } = self;
         Problem { layer, inputs, output, slice, threads: threads as u32, isa }
@@ -89,12 +89,12 @@ impl Slide<'_> {
             return 0;
         }
         match reads(OpKind::from_code(self.layer.kind).unwrap())[slot] {
-            // Of other lines than the output's.
+            // Lines that differ from the output's.
             Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => {
                 ((2 + slack) * lines).min(self.output.dims[1] as usize) as u32
             }
             Reads::Window => (longest.max(1) + slack).min(tensor.dims[1] as usize) as u32,
-            // What is broadcast lies whole.
+            // A broadcast operand lies whole.
             _ => 0,
         }
     }
@@ -112,12 +112,12 @@ impl Slide<'_> {
             rows: (step.len() * width) as u32,
             method: Method::by(self.algorithm),
         };
-        let beside = ((1 + slack) * lines).min(height) as u32;
+        let output_ring = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
             let longest = steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
             self.ring(slot, lines, slack, longest.unwrap())
         };
-        let rings = [ring(0), ring(1), ring(2), beside];
+        let rings = [ring(0), ring(1), ring(2), output_ring];
         let mut made = Vec::new();
         for step in steps() {
             let slice = slice(&step);
@@ -132,7 +132,7 @@ impl Slide<'_> {
                 memory
             };
             let inputs: [_; INPUTS] = core::array::from_fn(memory);
-            let mut out = Memory::new(self.output, beside);
+            let mut out = Memory::new(self.output, output_ring);
             if self.layer.inputs.contains(&self.layer.output) {
                 out.take(step.clone(), self.out);
             }

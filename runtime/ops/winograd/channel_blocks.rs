@@ -1,18 +1,18 @@
-//! What steps that transform their weights are cut into: some panels at a time, channel blocks of
-//! the input channels, the tiles of some lines at once.
+//! The parts of steps that transform their weights: some panels at a time, channel blocks of the
+//! input channels, the tiles of some lines at once.
 //!
-//! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A
-//! panel of frequencies of all input channels can be more than that, or than there is scratch for:
-//! 2.3 MiB for F(4,3), 512 channels and panels of 32. So the inputs of some channels are
-//! transformed, and, panel by panel, the weights of these, and the products of a band of tiles go
-//! on from what the channels before have left: each is still one chain, with the bits that it has
-//! otherwise. Products stay until all channels are done, band after band. With all lines in one
-//! band weights are transformed once, however little scratch there is, inputs once for each group
-//! of panels; what it costs are shorter products, and reading and writing them once for each
-//! channel block. With few tiles (a small map, or the few lines of a step that slides) these are
-//! less than the weights of a panel. Where a large map's products leave room for a few channels or
-//! panels only, several bands have larger channel blocks and more panels, and inputs are
-//! transformed less often; but weights for each band anew.
+//! Transformed weights should be read as soon as they are made, while a cache holds them. A panel
+//! of frequencies of all input channels can be more than that, or than there is scratch for: 2.3
+//! MiB for F(4,3), 512 channels and panels of 32. So the inputs of some channels are transformed,
+//! and, panel by panel, their weights. The products of a band of tiles continue those of the
+//! channels before: each is still one chain, with the bits that it has otherwise. Products stay
+//! until all channels are done, band after band. With all lines in one band weights are transformed
+//! once, however little scratch there is, inputs once for each group of panels. The cost is shorter
+//! products, and reading and writing them once for each channel block. With few tiles (a small map,
+//! or the few lines of a step that slides) these are less than the weights of a panel. Where a
+//! large map's products leave room for a few channels or panels only, several bands have larger
+//! channel blocks and more panels, and inputs are transformed less often; but weights for each band
+//! anew.
 //!
 //! Threads have a panel each at a time; where there are fewer panels, they share the channels of
 //! each.
@@ -31,7 +31,7 @@ const UNIT: usize = 16;
 
 /// Bytes that a second-level cache holds, of weights that were just made and of the inputs that
 /// they are multiplied with.
-const NEAR_BYTES: u64 = 1 << 20;
+const L2_BYTES: u64 = 1 << 20;
 
 /// Cost of the products of a panel and a channel block, of all frequencies, apart from their
 /// length: the floats of a frequency that transforms read or write in the time.
@@ -39,9 +39,9 @@ const BEGUN: u64 = 140;
 
 /// Floats that come from beyond the second-level cache in the time in which transforms read or
 /// write one.
-const FAR: u64 = 4;
+const UNCACHED: u64 = 4;
 
-/// What a step is cut into.
+/// The parts of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelBlocks {
     /// Input channels.
@@ -136,8 +136,8 @@ impl ChannelBlocks {
         (most > 0).then(|| Self { panels: count.div_ceil(count.div_ceil(most)), ..self })
     }
 
-    /// These bands in all channel blocks that there may be: of all channels, and of half as many as
-    /// the ones before.
+    /// These bands in all possible channel blocks: of all channels, and then each of half the
+    /// channels.
     fn in_blocks(self) -> impl Iterator<Item = Self> {
         halves(self.channels, UNIT).map(move |block_channels| Self {
             panels: 1,
@@ -146,8 +146,7 @@ impl ChannelBlocks {
         })
     }
 
-    /// The step in all bands that there may be: of all lines, and of half as many as the ones
-    /// before.
+    /// The step in all possible bands: of all lines, and then each of half the lines.
     fn in_bands(self) -> impl Iterator<Item = Self> {
         halves(self.down, 1).map(move |lines| Self { lines, ..self })
     }
@@ -173,7 +172,7 @@ impl ChannelBlocks {
     pub fn work(&self, count: usize) -> u64 {
         self.transformed(self.groups(count))
             .saturating_add(self.each(count))
-            .saturating_add(self.far(count))
+            .saturating_add(self.uncached(count))
     }
 
     /// The work of bands and channel blocks.
@@ -187,13 +186,13 @@ impl ChannelBlocks {
 
     /// The work that is due to a channel block's inputs and weights being too large for the
     /// second-level cache: each panel reads all inputs, and its weights after they are written.
-    pub fn far(&self, count: usize) -> u64 {
+    pub fn uncached(&self, count: usize) -> u64 {
         let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
-        if self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
+        if self.input_bytes().saturating_add(weights) <= L2_BYTES {
             return 0;
         }
         let inputs = (count as u64).saturating_mul(self.tile_floats(self.channels));
-        inputs.saturating_add(2 * self.remade(count)) / FAR
+        inputs.saturating_add(2 * self.remade(count)) / UNCACHED
     }
 
     /// The work with whole panels, made in `groups` groups, in blocks of tiles, for each of which
@@ -201,16 +200,16 @@ impl ChannelBlocks {
     pub fn work_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
         let whole = Self { block_channels: self.channels, ..*self };
         let made = count.div_ceil(groups.max(1)) as u64;
-        let far = match made.saturating_mul(whole.weight_bytes()) <= NEAR_BYTES {
+        let uncached = match made.saturating_mul(whole.weight_bytes()) <= L2_BYTES {
             true => 0,
-            false => (blocks as u64 + 1).saturating_mul(self.all_weights(count)) / FAR,
+            false => (blocks as u64 + 1).saturating_mul(self.all_weights(count)) / UNCACHED,
         };
         let begun = (blocks as u64).saturating_mul(count as u64 * BEGUN);
         self.transformed(groups)
             .saturating_add(self.all_weights(count))
             .saturating_add(self.carried(count))
             .saturating_add(begun)
-            .saturating_add(far)
+            .saturating_add(uncached)
     }
 
     /// Weights that are made, for each band anew.

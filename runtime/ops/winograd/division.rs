@@ -21,9 +21,9 @@ const GROUP: usize = 4;
 /// Bytes of a block's transformed inputs that stay in the second-level cache next to products and
 /// weights: to come back to them for each panel costs nothing, and one panel's products are the
 /// least scratch.
-const NEAR_BYTES: u64 = 192 << 10;
+const L2_BYTES: u64 = 192 << 10;
 
-/// A block has at least as many tiles, where there are as many, however little scratch there is.
+/// The fewest tiles of a block, unless there are fewer, however little scratch there is.
 pub const FEW_TILES: usize = 4;
 
 /// Multiplications of a product with a panel that are worth its call: with few channels and narrow
@@ -41,11 +41,11 @@ pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let rows = isa.rows();
     let wanted = (BLOCK_ROWS / points / rows).max(1) * rows;
     let worth = (WORTH / channels.saturating_mul(isa.panel()).max(1)).next_multiple_of(rows);
-    let near = NEAR_BYTES as usize / (4 * points).saturating_mul(channels).max(1) / rows * rows;
-    wanted.max(worth.min(near)).min(fit).max(FEW_TILES)
+    let in_l2 = L2_BYTES as usize / (4 * points).saturating_mul(channels).max(1) / rows * rows;
+    wanted.max(worth.min(in_l2)).min(fit).max(FEW_TILES)
 }
 
-/// What threads divide.
+/// The dimension that threads divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Divide {
     /// Rows of tiles.
@@ -100,7 +100,7 @@ impl Division {
         let panels = slice.count as usize;
         // The fewest groups that have them: scratch is the same wherever a slice begins.
         let groups = panels.div_ceil(outputs.panels.max(1));
-        // What the step makes of one image.
+        // The lines that the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
         let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
         let points = (tile + 2) * (tile + 2);
@@ -143,7 +143,7 @@ impl Division {
         // So many whatever the threads: with more of them a part then takes no more memory.
         division.block = block_tiles(tile, channels, isa).min(division.tiles);
         division.together =
-            ((NEAR_BYTES / division.frequency_bytes()) as usize).clamp(1, groups.max(1));
+            ((L2_BYTES / division.frequency_bytes()) as usize).clamp(1, groups.max(1));
         if divide == Divide::Lines {
             // Tiles of the largest part.
             division.tiles = division.tiles.min(across.saturating_mul(each)).max(1);
@@ -154,7 +154,7 @@ impl Division {
     /// The division in blocks of `tiles` tiles.
     fn in_blocks_of(mut self, tiles: usize) -> Self {
         self.block = tiles;
-        self.ahead = match self.frequency_bytes() > NEAR_BYTES {
+        self.ahead = match self.frequency_bytes() > L2_BYTES {
             true => GROUP.min(self.panels).max(1),
             false => 1,
         };

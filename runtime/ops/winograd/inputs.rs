@@ -8,7 +8,7 @@ use crate::ops::{Call, Operand};
 use crate::pack::{WinogradParams, params};
 use core::ops::Range;
 
-/// What the step reads of an image.
+/// The part of an image that the step reads.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     tile: usize,
@@ -22,7 +22,7 @@ pub(super) struct Inputs<'a> {
 
 /// Where transformed inputs go.
 pub(super) struct Frequencies<'a> {
-    /// What pixels outside the image are read from.
+    /// The floats that pixels outside the image are read from.
     pub zeros: &'a [f32],
     /// The transformed inputs.
     pub floats: &'a mut [f32],

@@ -13,7 +13,7 @@ use core::ops::Range;
 
 /// The least distance in bytes from weights that are used to those that are fetched: products of
 /// small groups take less time than memory.
-const FAR_BYTES: usize = 16 << 10;
+const AHEAD_BYTES: usize = 16 << 10;
 
 /// The part of a step that one thread, or all threads together, work on.
 struct Part<'a> {
@@ -181,8 +181,8 @@ impl Part<'_> {
             (self.division.stride(nr), self.division.product_floats());
         let present = block.frequencies();
         // Products between the one that fetches weights and the one that uses them.
-        let far = match self.division.ahead {
-            1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
+        let distance = match self.division.ahead {
+            1 => (AHEAD_BYTES / (4 * channels * nr)).clamp(1, present.len()),
             _ => 1,
         };
         let panel_floats = self.panel_floats();
@@ -194,10 +194,10 @@ impl Part<'_> {
         for (index, frequency) in present.iter().enumerate() {
             let Frequency { point, first, tiles } = *frequency;
             // After the run's last panel.
-            let following = match present.get(index + far) {
+            let following = match present.get(index + distance) {
                 Some(following) => Some(at(run.start, following.point)),
                 None => (run.end < last)
-                    .then(|| at(run.end, present[index + far - present.len()].point)),
+                    .then(|| at(run.end, present[index + distance - present.len()].point)),
             };
             for panel in run.clone() {
                 let another = panel + 1 < run.end;

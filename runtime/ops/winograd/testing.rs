@@ -21,7 +21,7 @@ pub struct Case {
     pad: [u32; 2],
     pub residual: Residual,
     pub activation: Activation,
-    /// What inputs and filters are multiplied by: powers of two.
+    /// Factors of inputs and filters: powers of two.
     scale: [f32; 2],
 }
 

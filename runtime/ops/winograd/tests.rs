@@ -86,9 +86,9 @@ fn edges() {
     }
 }
 
-/// Groups with fewer channels than a panel, as many, and more; fewer in than out and the other way;
-/// parts, slices and blocks that begin and end inside of one; several that are transformed
-/// together, and the last ones of them.
+/// Groups with fewer channels than a panel, the same number, and more; with fewer input than output
+/// channels, and the other way. Parts, slices and blocks that begin and end inside of one. Several
+/// groups that are transformed together, and the last ones of them.
 #[test]
 fn groups() {
     for tile in [2, 4] {
@@ -219,7 +219,7 @@ fn errors_of_deep_sums_stay_within_bounds() {
     }
 }
 
-/// What tiles with fewer outputs compute is no worse than what whole ones do.
+/// Tiles with fewer outputs are no less precise than whole ones.
 #[test]
 fn errors_at_edges_stay_within_those_of_whole_tiles() {
     for tile in [2usize, 4] {

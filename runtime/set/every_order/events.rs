@@ -1,4 +1,4 @@
-//! What may happen to a set, and what of it is possible now.
+//! Events of a set, and which of them are possible now.
 
 use super::super::*;
 use super::program::Program;
@@ -24,11 +24,11 @@ pub(super) enum Event {
     Pass { until_ns: u64 },
     /// A task is stopped.
     Stop(usize),
-    /// And started.
+    /// The task is started.
     Start(usize),
     /// All budgets change, to the others of two; or a plan cannot be read, so they stay.
     Change { fails: bool },
-    /// The system will refuse to map, or to unmap: once, after so many calls that it permits.
+    /// The system will refuse to map, or to unmap: once, after `before` calls that it permits.
     Refuse { call: Call, before: u32 },
     /// The scope is left, and another begins.
     Leave,

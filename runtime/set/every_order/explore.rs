@@ -21,7 +21,7 @@ use crate::tasks::{Chunk, Scheduler, set_reloads};
 use std::collections::HashMap;
 use std::vec::Vec;
 
-/// What was found.
+/// The result of the search.
 #[derive(Debug)]
 #[allow(dead_code)]
 pub(super) struct Found {
@@ -33,7 +33,7 @@ pub(super) struct Found {
     /// Events of the longest.
     pub longest: usize,
     /// Steps beside which a chunk came for another job.
-    pub beside: u64,
+    pub during_loads: u64,
     pub ended: u64,
     pub given_up: u64,
 }
@@ -99,7 +99,8 @@ pub(super) fn explore(setup: &Setup<'_>) -> Found {
     let desks: Vec<Desk<'_>> = setup.parts.iter().map(|_| Desk::new(&pack)).collect();
     let mut storages: Vec<_> =
         desks.iter().map(|desk| Steered { desk, depth: setup.depth }).collect();
-    // Of each network its tables, activations, and records of chunks; those that do not leave memory; the pool and its list.
+    // For each network: its tables, activations, and records of chunks, and the chunks that do not leave memory. Then the
+    // pool and its list.
     let kept = |part: &Part| match (part.streams, part.chunks) {
         (true, chunks) => STREAMING + PAGE - u64::from(chunks) * setup.chunk,
         (false, 0) => WHOLE,
@@ -152,10 +153,18 @@ pub(super) fn explore(setup: &Setup<'_>) -> Found {
         orders.play(&mut set);
         played += 1;
         if !orders.turn() {
-            let counts = [&program.beside, &program.ended, &program.given_up];
-            let [beside, ended, given_up] = counts.map(core::cell::Cell::get);
+            let counts = [&program.during_loads, &program.ended, &program.given_up];
+            let [during_loads, ended, given_up] = counts.map(core::cell::Cell::get);
             let (states, events, longest) = (orders.known.len(), orders.events, orders.longest);
-            return Found { states, events, orders: played, longest, beside, ended, given_up };
+            return Found {
+                states,
+                events,
+                orders: played,
+                longest,
+                during_loads,
+                ended,
+                given_up,
+            };
         }
     }
 }

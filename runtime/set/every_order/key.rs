@@ -1,4 +1,4 @@
-//! What of a set's state decides what happens next.
+//! The part of a set's state that decides what happens next.
 //!
 //! Two states with one key behave alike. Times count from now. Where they are past, only their order decides: of
 //! deadlines, and of releases. Slots are all the same, so a chunk has one or none.

@@ -18,7 +18,8 @@ use explore::explore;
 struct Setup<'s> {
     policy: Policy,
     parts: &'s [Part],
-    /// Bytes of a chunk. Of two pages a network that does not stream has no room: its activations are one.
+    /// Bytes of a chunk. In two pages a network that does not stream has no room, since its activations
+    /// take one.
     chunk: u64,
     /// Slots of the pool.
     slots: u32,
@@ -77,15 +78,15 @@ fn wide() -> u32 {
     u32::from(std::env::var_os("EYELET_TEST_ALL").is_some())
 }
 
-/// Tries all orders. Fewer states than so many mean that the set has become smaller.
+/// Tries all orders. Fewer than `least` states mean that the set has become smaller.
 fn try_all(setup: &Setup<'_>, least: usize) {
     let found = explore(setup);
     assert!(found.states >= least && found.ended > 0, "{found:?}");
     // Chunks come while others compute, unless every job needs all slots.
     let in_turns = setup.parts.iter().all(|part| part.chunks == setup.slots);
     match setup.depth {
-        0 => assert_eq!(found.beside, 0, "one engine: {found:?}"),
-        _ => assert!(found.beside > 0 || in_turns, "{found:?}"),
+        0 => assert_eq!(found.during_loads, 0, "one engine: {found:?}"),
+        _ => assert!(found.during_loads > 0 || in_turns, "{found:?}"),
     }
 }
 

@@ -8,13 +8,13 @@ use crate::executor::{ChunkError, InferError};
 use core::cell::Cell;
 use std::vec::Vec;
 
-/// What a step takes, at least.
+/// The least time of a step.
 pub(super) const STEP_NS: u64 = 2;
 
 /// Inputs, and what a network makes of them.
 type Example = (Vec<f32>, Vec<f32>);
 
-/// What the program has seen, of one order of events.
+/// The program's observations in one order of events.
 pub(super) struct Program {
     /// Advances by the time of each step.
     pub clock: Cell<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Program {
     /// Chunks of each task that are in memory, as far as the program was told.
     pub present: [Cell<u32>; NETWORKS],
     /// Steps that began while a chunk came for another job.
-    pub beside: Cell<u64>,
+    pub during_loads: Cell<u64>,
     pub ended: Cell<u64>,
     pub given_up: Cell<u64>,
     examples: [Example; 2],
@@ -47,7 +47,7 @@ impl Program {
             begun: Default::default(),
             coming: Cell::default(),
             present: Default::default(),
-            beside: Cell::default(),
+            during_loads: Cell::default(),
             ended: Cell::default(),
             given_up: Cell::default(),
             examples,
@@ -97,7 +97,7 @@ impl Host for &Program {
             SetEvent::StepBegins { task } => {
                 let comes = self.coming.get().map(|(of, _)| of);
                 assert!(comes != Some(task), "task {task} computes, and lacks a chunk");
-                self.beside.set(self.beside.get() + u64::from(comes.is_some()));
+                self.during_loads.set(self.during_loads.get() + u64::from(comes.is_some()));
                 self.clock.set(self.clock.get() + STEP_NS + self.longer_ns.get());
             }
             SetEvent::ChunkBegins { task, chunk } => {

@@ -1,4 +1,4 @@
-//! What holds in every state of a set.
+//! Invariants of every state of a set.
 
 use super::super::*;
 use super::NETWORKS;
@@ -9,7 +9,8 @@ use crate::tasks::Chunk;
 use crate::tasks::inside::JobState;
 use std::vec::Vec;
 
-/// Checks a state. `before` was in flight before the last event. The system has refused at most so many calls.
+/// Checks a state. `before` was in flight before the last event. The system has refused at most `refused`
+/// calls.
 pub(super) fn check(
     running: &mut Running<'_, '_, NETWORKS>,
     program: &Program,

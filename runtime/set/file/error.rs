@@ -12,9 +12,9 @@ pub enum SetFileError {
     NotASet,
     /// Another version of the format.
     Version {
-        /// Of the file.
+        /// The version of the file.
         found: u32,
-        /// Of this library.
+        /// The version of this library.
         supported: u32,
     },
     /// It is shorter than it should be.
@@ -38,24 +38,24 @@ pub enum SetFileError {
         /// CRC-32C of what was written.
         expected: u32,
     },
-    /// The table says what cannot be.
+    /// The table contradicts itself or its limits.
     Flaw {
-        /// Of what.
+        /// The field.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         found: u64,
-        /// What it may say at most, or must.
+        /// The largest value, or the only one, that it may have.
         limit: u64,
     },
-    /// The table says of a task what cannot be.
+    /// A task of the table contradicts itself or its limits.
     Task {
         /// Which task.
         task: usize,
-        /// Of what.
+        /// The field.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         found: u64,
-        /// What it may say at most, or must.
+        /// The largest value, or the only one, that it may have.
         limit: u64,
     },
 }

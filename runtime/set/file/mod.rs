@@ -202,7 +202,7 @@ impl<'t> SetFile<'t> {
 /// A time of a task that no schedule has: what it is, its nanoseconds, and the limit.
 fn wrong_time(task: &SetTask) -> Option<(&'static str, u64, u64)> {
     let SetTask { period_ns, deadline_ns, jitter_ns, chunk_ns, compute_ns, step_ns, .. } = *task;
-    // What costs nothing to read may take no time.
+    // A task without weights to read may have chunks that take no time.
     let weights = task.chunks > task.room;
     let times = [
         ("period", period_ns, true),

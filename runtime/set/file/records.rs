@@ -28,7 +28,7 @@ pub struct SetHeader {
     pub memory_bytes: u64,
     /// Bytes of a chunk: whole pages.
     pub chunk_bytes: u64,
-    /// What the schedule assumed of the storage: bytes a second that are read.
+    /// The rate of the storage that the schedule assumed, in bytes a second.
     pub read_bytes_per_second: u64,
     /// Nanoseconds of each read besides.
     pub read_ns: u64,

@@ -180,7 +180,7 @@ impl Changes {
     }
 
     fn object(&self) -> serde_json::Value {
-        let beside = self.all.iter().zip(&self.reads).map(|(all, reads)| all - reads);
+        let others = self.all.iter().zip(&self.reads).map(|(all, reads)| all - reads);
         let of = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);
             let median = values.get(values.len() / 2);
@@ -189,7 +189,7 @@ impl Changes {
         serde_json::json!({
             "change_ms": of(self.all.clone()),
             "reads_ms": of(self.reads.clone()),
-            "beside_ms": of(beside.collect()),
+            "beside_ms": of(others.collect()),
             "read_bytes": self.bytes,
         })
     }

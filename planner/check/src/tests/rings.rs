@@ -6,8 +6,8 @@ use eyelet::pack::{Buffer, ConvParams, CopyParams, NONE, OpKind, Place, Tensor, 
 use eyelet::pack::{params_words, ring_bytes};
 use eyelet_model::network::{Port, Weights};
 use eyelet_model::testing::example::layer;
-use eyelet_plan::naive::plan as slide;
 use eyelet_plan::slide::Group;
+use eyelet_plan::testing::plan as slide;
 
 const HEIGHT: u32 = 12;
 const WIDTH: u32 = 4;

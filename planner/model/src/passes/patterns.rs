@@ -80,7 +80,7 @@ struct Matcher<'a> {
     maker: Vec<Option<usize>>,
 }
 
-fn near(a: f64, b: f64) -> bool {
+fn is_about(a: f64, b: f64) -> bool {
     (a - b).abs() <= ROUNDING * b.abs()
 }
 
@@ -173,7 +173,7 @@ impl<'a> Matcher<'a> {
                 && all.values.contains(&x)
                 && all.values.iter().any(|value| gate(value) == Some(function));
             let inside = if tanh { self.cubic(inner, x) } else { self.scaled(inner, x) };
-            near(all.factor, 0.5) && gated && inside
+            is_about(all.factor, 0.5) && gated && inside
         });
         Some((Op::Gelu { tanh }, found?))
     }
@@ -181,7 +181,7 @@ impl<'a> Matcher<'a> {
     /// Whether `u = x/√2`.
     fn scaled(&self, u: ValueId, x: ValueId) -> bool {
         let product = self.product(u, Some(x));
-        near(product.factor, std::f64::consts::FRAC_1_SQRT_2) && product.values == [x]
+        is_about(product.factor, std::f64::consts::FRAC_1_SQRT_2) && product.values == [x]
     }
 
     /// Whether `u = √(2/π) · (x + 0.044715·x³)`, or `√(2/π) · x · (1 + 0.044715·x²)`.
@@ -189,7 +189,7 @@ impl<'a> Matcher<'a> {
         let outer = self.product(u, Some(x));
         let power = |value: ValueId, n: usize| {
             let product = self.product(value, Some(x));
-            near(product.factor, CUBE) && product.values == vec![x; n]
+            is_about(product.factor, CUBE) && product.values == vec![x; n]
         };
         let sum = match outer.values[..] {
             [sum] => self.sum_with(sum, |operand| operand == x).is_some_and(|rest| power(rest, 3)),
@@ -199,7 +199,7 @@ impl<'a> Matcher<'a> {
             }
             _ => false,
         };
-        near(outer.factor, SQRT_2_OVER_PI) && sum
+        is_about(outer.factor, SQRT_2_OVER_PI) && sum
     }
 
     /// The mean over which axes makes a value, and of what.
@@ -315,7 +315,7 @@ impl<'a> Matcher<'a> {
             (2, true) => Op::HardSwish,
             _ => return None,
         };
-        (gates == 1 && near(product.factor, 1.0 / 6.0)).then_some((op, x))
+        (gates == 1 && is_about(product.factor, 1.0 / 6.0)).then_some((op, x))
     }
 
     /// `x` and the axes, of a value that is x less its mean over them.

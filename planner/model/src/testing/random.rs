@@ -13,7 +13,7 @@ fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
     let shape = net.shape(x);
     let size = size as usize;
     // another value that can stand beside x along an axis
-    let beside = |net: &Net, axis: usize| {
+    let matching = |net: &Net, axis: usize| {
         let fits = |&&y: &&ValueId| {
             let other = net.shape(y);
             other.len() == shape.len()
@@ -47,7 +47,7 @@ fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
             }
         },
         11 | 12 => {
-            let other = beside(net, usize::MAX);
+            let other = matching(net, usize::MAX);
             net.same([Op::Add, Op::Sub, Op::Mul][size % 3].clone(), &[x, other])
         }
         13 => {
@@ -64,7 +64,7 @@ fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
             if shape.iter().product::<usize>() > 600 {
                 return;
             }
-            let other = beside(net, axis);
+            let other = matching(net, axis);
             let third = live[size % live.len()];
             let fits = net.shape(third).len() == shape.len()
                 && net

@@ -1,10 +1,10 @@
-//! What of a board computes, and in which memory.
+//! The device of a board that computes, and its memory.
 
 use crate::profile::Profile;
 use eyelet::kernels::Isa;
 use serde::{Deserialize, Serialize};
 
-/// What computes.
+/// The device that computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Device {
@@ -15,7 +15,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// What packs of an instruction set run on.
+    /// The device that runs packs of an instruction set.
     pub fn of(isa: Isa) -> Self {
         if isa == Isa::Cuda { Self::Cuda } else { Self::Cpu }
     }

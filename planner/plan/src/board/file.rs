@@ -18,17 +18,18 @@ struct GpuTable {
     memory: Memory,
     ptx: String,
     profile: toml::Table,
-    /// What of the profile is different when an integrated GPU's plans are staged, costs of copies first of all.
+    /// The keys of the profile that differ when an integrated GPU's plans are staged, first of all the costs of
+    /// copies.
     staged: Option<toml::Table>,
 }
 
 impl Board {
-    /// A board from its description. What board and profile have in common stands at the top only.
+    /// A board from its description. Keys that board and profile share stand at the top only.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, BoardError> {
         let document = Document::parse(file, text)?;
         let odd = |error: toml::de::Error| document.fault("", error.message().to_owned());
         let mut table: toml::Table = text.parse().map_err(odd)?;
-        // What the description says beside costs was read with the document.
+        // The keys of the description that are no costs were read with the document.
         for key in ["description", "page", "cores", "clock", "storage", "memory"] {
             table.remove(key);
         }

@@ -8,8 +8,7 @@ use std::env;
 pub const HOST_BOARD: &str = "EYELET_HOST_BOARD";
 
 /// The board that stands for this machine: the one that [`HOST_BOARD`] names, as its description
-/// has it; otherwise the one with the instruction set of this processor, with as many threads as it
-/// has.
+/// has it; otherwise the one with the instruction set of this processor, and its number of threads.
 pub fn host() -> Result<Board, BoardError> {
     let named = env::var_os(HOST_BOARD).filter(|name| !name.is_empty());
     match named {

@@ -12,7 +12,7 @@ mod host;
 
 pub use device::{Device, Memory};
 pub use error::BoardError;
-/// What a description says beside costs.
+/// The parts of a description that are no costs.
 pub use eyelet_board as described;
 pub use host::{HOST_BOARD, host};
 
@@ -23,7 +23,7 @@ use eyelet_board::Source;
 /// A target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Board {
-    /// What it is, with its memories, cores and storage.
+    /// The board itself: its memories, cores and storage.
     pub described: eyelet_board::Board,
     /// Its name, instruction set, threads, and what things cost on it: on its processor, or on its GPU where that is all
     /// that is described.
@@ -42,12 +42,12 @@ pub struct Gpu {
     pub memory: Memory,
     /// Its name, multiprocessors, and what things cost on it, in that memory.
     pub profile: Profile,
-    /// The same in the other one, of GPUs that can do with both.
+    /// The costs in the other memory, if the GPU can compute in both.
     pub other: Option<Profile>,
 }
 
 impl Gpu {
-    /// What things cost in a memory, if they are described.
+    /// The costs in a memory, if they are described.
     pub fn profile_in(&self, memory: Memory) -> Option<&Profile> {
         match memory == self.memory {
             true => Some(&self.profile),
@@ -73,8 +73,8 @@ impl Board {
         &self.profile.name
     }
 
-    /// What things cost on its processor or its GPU; on the processor, where it has both and nothing is said. On the GPU
-    /// in this memory, if one is said.
+    /// The costs on a device; by default on the processor, if the board has one. On the GPU they are those in `memory`,
+    /// if given.
     pub fn profile_on(
         &self,
         device: Option<Device>,
@@ -178,7 +178,7 @@ mod tests {
             (Memory::of(&shared), Memory::of(&staged)),
             (Some(Memory::ZeroCopy), Some(Memory::Staged))
         );
-        // What is said of it is different, all else is the same.
+        // The description is different, all else is the same.
         assert!(
             staged.compute.cache_bytes > shared.compute.cache_bytes
                 && staged.source != shared.source

@@ -1,14 +1,14 @@
-//! What is alive in a layer at least: bytes that neither weights nor scratch can have.
+//! Lower bounds for the bytes that are alive in a layer. Neither weights nor scratch can have them.
 //!
 //! A buffer that can be a ring is one, of no fewer lines than one of its readers sees, or it is
 //! whole. Rings share nothing. Two whole buffers may lie over each other's dead lines where
-//! [`Shares`] says so; but nothing else lies over either as long as a line of it is alive. So
-//! whichever buffers are whole, the lines of the rings count, and of the whole ones any set of
-//! which no two can share, in every step of the layer. The least of the most that can be said so is
-//! what counts.
+//! [`Shares`] says so; but nothing else lies over either as long as a line of it is alive. So in
+//! every step of the layer the lines of the rings count, and any set of whole buffers of which no
+//! two can share. For each choice of whole buffers the largest such sum is a bound. The least of
+//! these bounds counts.
 //!
-//! A step that makes some lines touches some of each image ([`touched`]): a ring has as many at
-//! least, and of whole buffers these lines share nothing.
+//! A step that makes some lines touches some lines of each image ([`touched`]). A ring has at least
+//! these lines, and in whole buffers they share nothing.
 
 use crate::memory::Lifetime;
 use crate::slide::{Shares, Touched};
@@ -16,25 +16,25 @@ use eyelet_model::network::Network;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Buffers of a layer with which others may share that are looked at together. Of more the smallest
-/// count with nothing.
+/// Most shareable buffers of a layer that are considered together. Beyond this, the smallest count
+/// as 0 bytes.
 const MOST: usize = 10;
 
-/// The same in networks of more than so many layers: each choice of which are whole is looked at.
+/// The most in large networks, since each choice of whole buffers is considered.
 const FEW: usize = 4;
 const MANY_LAYERS: usize = 2048;
 
-/// Buffers that are alive in a layer and looked at. Of more the smallest count with nothing.
+/// Most buffers of a layer that are considered. Beyond this, the smallest count as 0 bytes.
 const MOST_ALIVE: usize = 64;
 
 /// A buffer that is alive in a layer.
 #[derive(Clone, Copy, Debug)]
 struct Live {
-    /// Its bytes as a ring, or all of them if it can be none,
+    /// Its bytes as a ring, or all of them if it cannot be one.
     least: u64,
-    /// and as a whole.
+    /// Its bytes as a whole.
     whole: u64,
-    /// Those that a step touches.
+    /// Bytes of it that a step touches.
     touched: u64,
     /// The others of the layer with which it may share bytes if both are whole.
     shares: u32,
@@ -43,18 +43,20 @@ struct Live {
 /// The buffers that are alive in a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Alive {
-    /// Bytes of those that share nothing and that the layer does not touch.
+    /// Bytes of the buffers that share nothing and that the layer does not touch.
     rest: u64,
-    /// Those that share nothing and that it touches, and those that may share.
+    /// The buffers that share nothing and that the layer touches.
     alone: Vec<Live>,
+    /// The buffers that may share bytes.
     shared: Vec<Live>,
-    /// What the layer touches of them, if it slides: which of both, and the place there.
+    /// The images that the layer touches, if it slides: the list that has each, and its place
+    /// there.
     touched: Vec<(bool, usize, Touched)>,
 }
 
 impl Alive {
-    /// The least bytes of all in any step, or (of a layer that slides) in one that makes so many
-    /// lines.
+    /// Lower bound for the bytes of all in any step, or in a step that makes `lines` lines of a
+    /// layer that slides.
     pub(super) fn bytes(&self, lines: Option<u32>) -> u64 {
         let apart = |alone: &[Live]| self.rest + alone.iter().map(Live::taken).sum::<u64>();
         let Some(lines) = lines.filter(|_| !self.touched.is_empty()) else {

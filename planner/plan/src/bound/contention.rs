@@ -17,7 +17,7 @@
 use super::reading::{LARGEST, Task, least_ns_per_byte};
 use crate::profile::Profile;
 
-/// What is known of all plans in a budget.
+/// Facts of all plans in a budget.
 pub(super) struct Contention {
     ns_per_byte: f64,
     /// `a`: bytes of a nanosecond in which nothing computes.
@@ -29,19 +29,24 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// Of plans on so many threads that the cache holds that all share (`near`), or of larger ones, which leave no
-    /// more than `room` bytes to weights.
+    /// For plans that the last-level cache holds (`in_llc`), or for larger ones. Both leave at most `room` bytes to
+    /// weights.
     pub(super) fn new(
         (profile, threads): (&Profile, u32),
-        near: bool,
+        in_llc: bool,
         room: u64,
         compute: f64,
         read: f64,
     ) -> Self {
-        let service = profile.service(near, threads);
+        let service = profile.service(in_llc, threads);
         let busy: Task<'_> = Box::new(|bytes| service.busy_ns(bytes));
         let waiting = 1.0 / least_ns_per_byte(profile, &busy, room.clamp(1, LARGEST));
-        Self { ns_per_byte: profile.contention_ns_per_byte(near, threads), waiting, compute, read }
+        Self {
+            ns_per_byte: profile.contention_ns_per_byte(in_llc, threads),
+            waiting,
+            compute,
+            read,
+        }
     }
 
     /// All computing, slowed down: what is not counted as read meanwhile is a stall.
@@ -50,10 +55,10 @@ impl Contention {
         self.compute + self.read * ns_per_byte
     }
 
-    /// An inference in which layers that compute for `inside` are followed by `beside` in which
+    /// An inference in which layers that compute for `inside` are followed by `rest` in which
     /// none of them does.
-    pub(super) fn interval_ns(&self, inside: f64, beside: f64) -> f64 {
-        let plain = inside + beside;
+    pub(super) fn interval_ns(&self, inside: f64, rest: f64) -> f64 {
+        let plain = inside + rest;
         let kept = 1.0 - self.waiting * self.ns_per_byte;
         if kept <= 0.0 || self.compute <= 0.0 || plain <= 0.0 {
             return plain;
@@ -62,7 +67,7 @@ impl Contention {
         let says = |all: f64| {
             let of_least = (self.read - self.waiting * (all - self.compute)) / kept / self.compute;
             let share = self.ns_per_byte * of_least.max(0.0).min(self.read / all);
-            inside * (1.0 + share) + beside
+            inside * (1.0 + share) + rest
         };
         // The longer it takes, the less is said: what takes less than is said of it cannot be.
         let (mut low, mut high) = (plain, says(plain));
@@ -85,13 +90,12 @@ mod tests {
         profile.storage = Storage::flat(0, 1000.0, f64::INFINITY);
         let slows = crate::profile::Contention { llc_ns_per_byte: 0.25, dram_ns_per_byte: 0.5 };
         profile.storage.contention = Some(slows);
-        // A nanosecond a byte, of as many bytes as nanoseconds of computing.
-        let of = |near| Contention::new((&profile, 1), near, 1 << 20, 1000.0, 1000.0);
+        // A byte takes a nanosecond, and each nanosecond of computing has a byte.
+        let of = |in_llc| Contention::new((&profile, 1), in_llc, 1 << 20, 1000.0, 1000.0);
         assert_eq!([of(false).all_ns(), of(true).all_ns()], [1500.0, 1250.0]);
         let is =
             |found: f64, ns: f64| assert!((found - ns).abs() < 1e-3, "{found} instead of {ns}");
-        // 500 bytes are read in as many nanoseconds of stalls, the others slow computing down by
-        // 250.
+        // 500 bytes are read in 500 nanoseconds of stalls. The others slow computing down by 250.
         is(of(false).interval_ns(1000.0, 500.0), 1750.0);
         // A plan may compute for longer than it must, and its layers lose the less of it: t = 1500
         // + 500 · 500 / t.

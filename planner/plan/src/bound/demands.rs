@@ -1,4 +1,4 @@
-//! What layers take at least in a budget, and the bound that follows.
+//! Lower bounds for the layers in a budget, and the bound for the inference that follows.
 
 use super::Bound;
 use super::contention::Contention;
@@ -17,21 +17,21 @@ use std::ops::Range;
 /// The algorithms by which a layer may be computed.
 pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
 
-/// What each layer takes at least in a budget.
+/// Lower bounds for each layer in a budget.
 pub(super) struct Demands {
     bound: Bound,
     threads: u32,
-    /// Computing all of it, in whatever steps, in nanoseconds.
+    /// Nanoseconds to compute all of it, in whatever steps.
     pub(super) compute: Vec<f64>,
-    /// Bytes of its weights, but for those of a layer before it that may stay for it,
+    /// Bytes of its weights, without those of an earlier layer that may stay for it.
     weights: Vec<f64>,
-    /// and of a load that brings some of them, at most.
+    /// Most bytes of a load that brings some of its weights.
     most: Vec<u64>,
     /// Whether there are steps of each that fit: otherwise there is no plan, and any bound is one.
     pub(super) fits: bool,
 }
 
-/// What layers take at least that are computed by some of these algorithms each.
+/// Lower bounds for layers, each of which is computed by some of these algorithms.
 pub(super) fn demands(
     network: &Network,
     budget: u64,
@@ -45,7 +45,7 @@ pub(super) fn demands(
     let (mut fits, mut places) = (true, HashSet::new());
     for (index, layer) in network.layers.iter().enumerate() {
         let of = OfLayer { network, costs, threads, budget, bound: &bound, index };
-        // What takes more than there is is no choice.
+        // Algorithms that need more than the budget are no choice.
         let found: Vec<_> =
             algorithms(index, costs).into_iter().filter_map(|one| of.least(one)).collect();
         let least_ns = found.iter().map(|(ns, _)| *ns).reduce(f64::min);
@@ -54,7 +54,7 @@ pub(super) fn demands(
         fits &= least_ns.is_some();
         compute.push(least_ns.unwrap_or(0.0));
         let all = in_arena(network, u64::from(layer.panels) * u64::from(layer.panel_bytes));
-        // What is read for another layer may serve this one, if it stays.
+        // Weights that are read for another layer may serve this one, if they stay.
         let again = all > 0 && !places.insert((layer.weights, all));
         weights.push(if again { all.saturating_sub(budget) } else { all } as f64);
         most.push((most_free as u64).clamp(PAGE, LARGEST));
@@ -106,24 +106,24 @@ impl OfLayer<'_> {
             of(1).min(of(layer.panels))
         };
         let scratch = match (slides, bound.in_rings[index]) {
-            // Of blocks of few tiles; no step has fewer lines, nor threads.
+            // The scratch of blocks of few tiles: no step has fewer lines or threads.
             _ if wants_scratch => least_scratch_bytes(network, &step(tile.min(lines), 1), 1),
             // Steps of few rows take little.
             (true, true) => 0,
             (true, false) => least(1),
             (false, _) => least(lines),
         };
-        let nearness = &bound.nearness[index];
+        let cached_rings = &bound.cached_rings[index];
         let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
             costs.least_ns(&step(lines, count), scratch, outside)
         };
         let ns = |lines: u32, count: u32, scratch: f64| match slides {
-            // What else slides is not asked where activations are.
-            true if wants_scratch => nearness
+            // Other layers that slide do not depend on where activations are.
+            true if wants_scratch => cached_rings
                 .of(lines)
                 .map(|outside| ns_by(lines, count, scratch, Some(outside)))
                 .fold(f64::INFINITY, f64::min),
-            true => ns_by(lines, count, scratch, Some(nearness.best())),
+            true => ns_by(lines, count, scratch, Some(cached_rings.best())),
             false => ns_by(lines, count, scratch, None),
         };
         let part = in_arena(network, least_slice_bytes(network, index)) as f64;
@@ -137,7 +137,7 @@ impl OfLayer<'_> {
             scratch: scratch as f64,
             ns: &ns,
             floor: &|lines, count| {
-                ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
+                ns_by(lines, count, f64::INFINITY, slides.then_some(cached_rings.best()))
             },
             wants_scratch,
         };
@@ -148,8 +148,8 @@ impl OfLayer<'_> {
 /// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to
 /// use. A layer may be another that a load serves: then all between the two is in it, too.
 fn of_loads(first: &[u64], weights: &[f64]) -> Vec<u64> {
-    // Of the layers before, those whose load reaches this far, the largest load first. None does
-    // again once it does not.
+    // Earlier layers whose load reaches this far, the largest load first. A load that ends here
+    // does not reach later layers either.
     let mut loads: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
     let mut behind = vec![0.0];
     weights.iter().for_each(|bytes| behind.push(behind[behind.len() - 1] + bytes));
@@ -181,22 +181,22 @@ pub(super) fn least_ns(
     };
     let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
     let read = bound.least_read(weights.iter().sum(), budget);
-    let near = budget <= profile.llc_bytes();
+    let in_llc = budget <= profile.llc_bytes();
     let room = most.iter().copied().max().unwrap_or(PAGE);
     let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
-    let contention = Contention::new((profile, *threads), near, room, compute.iter().sum(), read);
+    let contention = Contention::new((profile, *threads), in_llc, room, compute.iter().sum(), read);
     let mut least = contention.all_ns();
-    for channel in channels(profile, near, *threads) {
+    for channel in channels(profile, in_llc, *threads) {
         let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
         let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
         if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
-            reading.groups = Groups::new(&profile.service(near, *threads), room, free, *dearest);
+            reading.groups = Groups::new(&profile.service(in_llc, *threads), room, free, *dearest);
         }
         let found = self::most(compute, weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.
         least = least.max(match profile.transfer {
-            None => contention.interval_ns(found.inside, found.beside),
-            Some(_) => found.inside + found.beside,
+            None => contention.interval_ns(found.inside, found.rest),
+            Some(_) => found.inside + found.rest,
         });
     }
     least as u64
@@ -208,21 +208,21 @@ fn lines(network: &Network, layer: usize, slides: bool) -> u32 {
     if slides { output.dims[1].max(1) } else { 1 }
 }
 
-/// Steps of a layer begin at a multiple of so many lines.
+/// Steps of a layer begin at multiples of this many lines.
 fn tile(layer: &Layer, algorithm: u32) -> u32 {
     winograd::tile(layer).unwrap_or(algorithm).max(1)
 }
 
-/// What an interval says: computing inside it, and reading in the rest of the inference.
+/// The bound of an interval: computing inside it, and reading in the rest of the inference.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Said {
     pub(super) inside: f64,
-    pub(super) beside: f64,
+    pub(super) rest: f64,
 }
 
-/// The greatest that an interval says, of all or of the empty ones. At the end of each layer the
-/// arena has no more than so many bytes of other weights: of all layers', where the interval is
-/// empty, and else of those outside.
+/// The largest bound of all intervals, or of the empty ones. `held` limits the bytes of weights
+/// that the arena holds at the end of each layer: of all layers for the empty interval, otherwise
+/// of the layers outside.
 pub(super) fn most(
     compute: &[f64],
     weights: &[f64],
@@ -243,9 +243,9 @@ pub(super) fn most(
     }
     let mut bound = Said::default();
     let mut say = |inside: f64, outside: &[f64], held: f64| {
-        let beside = reading.least_ns(outside, held);
-        if inside + beside > bound.inside + bound.beside {
-            bound = Said { inside, beside };
+        let rest = reading.least_ns(outside, held);
+        if inside + rest > bound.inside + bound.rest {
+            bound = Said { inside, rest };
         }
     };
     for (last, held) in held.iter().enumerate().take(layers) {
@@ -270,8 +270,8 @@ pub(super) fn most(
     bound
 }
 
-/// Intervals of layers begin and end at no more than so many places: there are as many as pairs of
-/// these. Fewer say no more than all do, and so are a bound, too.
+/// Most places where intervals of layers begin and end. The maximum over fewer intervals is a
+/// bound, too.
 const ENDS: usize = 2048;
 
 /// Layers between two places at which intervals may begin and end.

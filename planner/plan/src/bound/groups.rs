@@ -1,27 +1,26 @@
-//! What groups of reads take beside their transfers, where storage answers all that is under way
-//! together.
+//! Latencies of groups of reads, if storage answers all reads in flight together.
 //!
-//! A read that begins when nothing is under way begins a group. What begins before that has come
-//! joins it, and all come when the last is done, a latency and all their transfers after the first
-//! began. So all of a group is under way together: no more reads than the depth, and no more bytes
-//! than the window. And all of it is in the arena when it comes, beside the activations of the step
-//! that is under way then or comes next, since only later steps use it: no more than `A`, what the
-//! least activations leave of the budget. Of `R` bytes that begin behind an interval's end at most
-//! one group has had its latency before that, so that with groups of up to `G` bytes
+//! A read that begins while none is in flight begins a group. Reads that begin before it arrives
+//! join the group. All arrive a latency and all their transfers after the first began. So a group
+//! has no more reads than the depth, and no more bytes than the window. All of it is in the arena
+//! when it arrives, next to the activations of the current or the next step, since only later steps
+//! use it. So it has at most `A` bytes, the budget less the smallest activations. Let `R` bytes
+//! begin after an interval's end. At most one group of them had its latency before that. With
+//! groups of up to `G` bytes
 //!
 //! ```text
 //! T ≥ C_ab + R · transfer + (⌈R / G⌉ − 1) · latency        G = min(A, window, depth · largest load)
 //! ```
 //!
 //! The latency is that of the first read, so the least over all whole pages that a load may have.
-//! If that is a small one, its transfer takes longer than what its bytes are counted with, and the
-//! difference counts, too.
+//! The transfer of a small read takes longer than its bytes are counted with. The difference
+//! counts, too.
 //!
-//! One group has less: a read that with the one before is more than the window begins only when
-//! that has come, and has no more latency than storage has rested since. Where `A` is no more than
-//! the window the one before is no longer there, so it has been checked and used meanwhile: storage
-//! has rested for its check at least, and as much of the latency follows. Elsewhere nothing is
-//! said, unless two of the largest loads are within the window.
+//! One group has less. A read that exceeds the window together with the one before begins only when
+//! that one has arrived. Its latency is no more than storage has rested since. If `A` is at most
+//! the window, the one before is no longer there: it has been checked and used. Storage has rested
+//! for that check at least, and as much latency follows. Otherwise there is no bound, unless the
+//! window holds two of the largest loads.
 
 use crate::profile::Service;
 use eyelet::pack::PAGE;
@@ -31,14 +30,13 @@ use eyelet::pack::PAGE;
 pub(super) struct Groups {
     /// Bytes of one, at most.
     most: f64,
-    /// What each takes at least, beside what its bytes are counted with.
+    /// The least time of each group beyond the transfers of its bytes.
     ns: f64,
 }
 
 impl Groups {
-    /// Of loads of up to `largest` bytes, no more of them than are `free`, each counted with what
-    /// its bytes take at least in a load of up to its size, or with `dearest` for a byte if that is
-    /// less.
+    /// Groups of loads of up to `largest` bytes, of at most `free` bytes together. A byte counts
+    /// with its least time in a load of up to this size, or with `dearest` if that is less.
     pub(super) fn new(service: &Service, largest: u64, free: u64, dearest: f64) -> Option<Self> {
         let (window, depth) = (service.window(), u64::from(service.depth()));
         let both = largest.saturating_mul(2);
@@ -63,7 +61,7 @@ impl Groups {
         Some(Self { most: most.max(PAGE) as f64, ns: ns.max(0.0) })
     }
 
-    /// What all groups but one take for so many bytes.
+    /// The least time of all groups but one for `bytes` bytes.
     pub(super) fn least_ns(&self, bytes: f64) -> f64 {
         ((bytes / self.most).ceil() - 1.0).max(0.0) * self.ns
     }
@@ -113,8 +111,8 @@ mod tests {
     #[test]
     fn what_follows_a_large_load_waits_while_that_is_checked() {
         let of = |largest| Groups::new(&service(2, 1 << 20), largest, 1 << 20, 1.0).unwrap().ns;
-        // A page and the largest are more than the window: of the check of a page, 410 ns, twice as
-        // much passes. Of loads as large as a group a sixteenth of the latency is in the transfer.
+        // A page and the largest load exceed the window. Twice the check of a page, 410 ns, passes.
+        // A sixteenth of the latency is in the transfer of loads as large as a group.
         assert!((of(1 << 20) - 820.0 - 2e4 / 16.0).abs() < 100.0, "{}", of(1 << 20));
         // No load has more than three quarters of it, so that 256 KiB are checked before.
         assert!((of(768 << 10) - 2e4).abs() < 10.0, "{}", of(768 << 10));

@@ -2,61 +2,59 @@
 //!
 //! Take any cyclic interval of layers, from `a` to `b`. Computing it takes at least `C_ab`. At its
 //! end the arena holds at most `B − act_b` bytes of weights, `act_b` being the activations alive
-//! then. Of the weights that are *not* used inside the interval, `W − w_ab` bytes, every other byte
-//! has to be read in the rest of the cycle: before it is used, and after the interval's end (what
-//! was read earlier is among those `B − act_b`). So
+//! then. `W − w_ab` bytes of weights are *not* used inside the interval. All of these that the
+//! arena does not hold then must be read in the rest of the cycle, after the interval's end and
+//! before they are used. So
 //!
 //! ```text
 //! T ≥ C_ab + (W − w_ab − (B − act_b)) / bandwidth    for every interval,  and  T ≥ C.
 //! ```
 //!
 //! The bound knows nothing of slices, addresses or load order, and so holds for all of them. The
-//! empty interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header,
-//! skeleton and a step for each layer; `m_l` below the scratch of a slice of one panel, too.
+//! empty interval gives the plain bandwidth bound. `act_b` includes what every plan has: header,
+//! skeleton and a step for each layer. `m_l` below also counts the scratch of a slice of one panel.
 //!
 //! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step
 //! are in one load and in the arena together with the activations of its layer. So a load that
 //! layer `l` uses is no larger than `m_l = B − act_l`, and each of its bytes takes at least as long
 //! as in the best read of that size: the bytes outside the interval that are held at its end are
-//! then at best the dearest ones. And a step has room for so many lines, panels and scratch at
-//! once, so that a layer takes more than one, each of which does anew what a step does whatever its
-//! lines and panels (`steps`).
+//! then at best the dearest ones. And a step has room for a limited number of lines, panels and
+//! scratch. So a layer takes several steps, each of which has its fixed cost (`steps`).
 //!
-//! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a
-//! whole, and their steps alternate. A buffer that could be a ring counts with the lines that one
-//! of its readers sees at once, direct scratch of steps of few rows with nothing, and computing as
-//! if all activations stayed in the cache, but that transforms find only those near that can be in
-//! rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
-//! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count
-//! (`alive`). Weights come from where a plan of that size finds them, and transforms read tiles
-//! as far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time
+//! Layers can slide ([`slide`](crate::slide)): images between them need not be there as a whole,
+//! and their steps alternate. A buffer that could be a ring counts with the lines that one of its
+//! readers sees at once, direct scratch of steps of few rows as 0, and computing as if all
+//! activations stayed in the cache. Transforms find only those activations in a cache that can be
+//! in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
+//! ([`least_bytes`]). If whole buffers may share bytes, line by line, the larger ones count
+//! (`alive`). Weights come from where a plan of that size finds them, and transforms read tiles as
+//! far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time
 //! from the first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or
 //! all. Layers before `a` have begun by then, and layers behind `b` are not done when it ends,
-//! since those of a group begin and end in their order; so of the weights outside, those used
-//! within that time were there before it or are still there after it, as before.
+//! since those of a group begin and end in their order; so weights outside that are used within
+//! that time were there before it or are still there after it, as before.
 //!
-//! What is read meanwhile slows computing down, inside the interval as outside (`contention`).
+//! Reads slow computing down at the same time, inside the interval as outside (`contention`).
 //!
-//! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all
-//! this holds as it does of reads elsewhere. Reads run ahead of them, into a staging ring of any
-//! size. But as many bytes are read in a cycle as are copied, so that of reads what the empty
-//! intervals say still holds.
+//! Loads of a GPU with a memory of its own are copied there. All of this then holds for copies.
+//! Reads run ahead of them into a staging ring of any size. But a cycle reads as many bytes as it
+//! copies, so the bounds of the empty intervals still hold for reads.
 //!
-//! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin
-//! behind the interval's end have their transfers one after the other from then on, and so their
-//! checksums: each of the two is a channel of its own. Latency that passes beside other reads is in
-//! neither. A read that began before the interval's end has its place in the arena by then, and
-//! counts as held. Where storage answers all that is under way together, every group of reads has a
-//! latency, too (`groups`).
+//! Several reads may be in flight ([`Service`](crate::profile::Service)). Those that begin after
+//! the interval's end are transferred one after the other, and so are their checksums: each of the
+//! two is a channel of its own. Latency that passes during other reads is in neither. A read that
+//! began before the interval's end has its place in the arena by then, and counts as held. If
+//! storage answers all reads in flight together, every group of reads has a latency, too
+//! (`groups`).
 //!
-//! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The
+//! The interval that attains the maximum shows what is scarce: time inside it, bytes outside. The
 //! choice of algorithms for a pack is made by that.
 
 mod alive;
+mod cached_rings;
 mod contention;
 mod demands;
 mod groups;
-mod nearness;
 mod reading;
 mod steps;
 
@@ -66,16 +64,16 @@ use crate::request::Request;
 use crate::slide::{least_bytes, touched};
 use crate::steps::whole;
 use alive::Alive;
+use cached_rings::CachedRings;
 use demands::{Algorithms, Demands};
 use eyelet::pack::{Layer, NONE};
 use eyelet_model::algorithm::transforms_on_load;
 use eyelet_model::network::Network;
 use eyelet_model::tables::Tables;
-use nearness::Nearness;
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
-/// What the bound needs to know of a network, whatever algorithms its layers are computed by.
+/// Facts of a network that do not depend on the algorithms of its layers.
 pub struct Bound {
     /// For each layer: bytes of tables and of activations that are alive in each of its steps.
     alive: Vec<f64>,
@@ -89,7 +87,7 @@ pub struct Bound {
     in_rings: Vec<bool>,
     /// For each layer: the shares of its activations that are in no ring, for some choices of
     /// rings.
-    nearness: Vec<Nearness>,
+    cached_rings: Vec<CachedRings>,
     /// Least time of a byte in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// Time by which a byte that is read slows computing down.
@@ -132,7 +130,8 @@ impl Binding {
         }
     }
 
-    /// What a nanosecond and a byte of a layer add to the bound, of `layers` in all.
+    /// The effect of a nanosecond and of a byte of a layer on the bound. `layers` is the number of
+    /// all layers.
     pub fn worth(&self, layer: usize, layers: usize) -> (f64, f64) {
         match self.holds(layer, layers) {
             true => (1.0, self.contention_ns_per_byte),
@@ -147,7 +146,7 @@ impl Binding {
 }
 
 impl Bound {
-    /// Facts that hold for all budgets, with so many threads.
+    /// Facts that hold for all budgets, with `threads` threads.
     pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
         Self::within(network, profile, threads, u64::MAX)
     }
@@ -167,13 +166,13 @@ impl Bound {
         let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(buffer(id)));
         let in_rings: Vec<bool> = network.layers.iter().map(in_ring).collect();
         let cache_bytes = profile.compute.cache_bytes;
-        let nearness = |layer: usize| match &touched[layer] {
+        let cached_rings = |layer: usize| match &touched[layer] {
             Some(touched) if in_rings[layer] => {
-                Nearness::new(network, layer, cache_bytes, touched, &is_ring)
+                CachedRings::new(network, layer, cache_bytes, touched, &is_ring)
             }
-            _ => Nearness::none(),
+            _ => CachedRings::none(),
         };
-        let nearness = (0..layers).map(nearness).collect();
+        let cached_rings = (0..layers).map(cached_rings).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -189,7 +188,7 @@ impl Bound {
             buffers,
             slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
-            nearness,
+            cached_rings,
             contention_ns_per_byte: profile.least_drag_ns_per_byte(threads).min(reading),
             channels,
         }
@@ -199,7 +198,7 @@ impl Bound {
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
         Self {
             in_rings: vec![false; alive.len()],
-            nearness: vec![Nearness::none(); alive.len()],
+            cached_rings: vec![CachedRings::none(); alive.len()],
             slides: vec![false; alive.len()],
             buffers: Vec::new(),
             tables: 0,
@@ -331,7 +330,7 @@ pub fn least_bound_ns(request: &Request<'_>) -> u64 {
     least_ns(request.network, request.profile, &demands_of(request))
 }
 
-/// What each layer's steps take at least, in sum, in nanoseconds.
+/// The least time of all steps of each layer together, in nanoseconds.
 pub fn least_steps_ns(request: &Request<'_>) -> Vec<f64> {
     let all = demands_of(request);
     let least =
@@ -350,8 +349,8 @@ fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
     })
 }
 
-/// What layers take in a budget. If it is larger than the shared cache, also what they take in the
-/// cache's size: a plan may leave the rest.
+/// The demands of layers in a budget. If the budget is larger than the last-level cache, also the
+/// demands in the cache's size: a plan may leave the rest.
 fn all_demands(
     network: &Network,
     budget: u64,
@@ -360,15 +359,15 @@ fn all_demands(
     algorithms: Algorithms<'_>,
 ) -> Vec<(u64, Demands)> {
     let costs = Costs::new(network, profile, threads);
-    let near = Some(profile.llc_bytes()).filter(|near| *near > 0 && budget > *near);
+    let llc = Some(profile.llc_bytes()).filter(|llc| *llc > 0 && budget > *llc);
     let of = |budget: u64| {
         let costs = costs.clone().within(budget);
-        // What lies in fast memory has no place in the arena.
+        // Data in fast memory takes no place in the arena.
         let budget = budget.saturating_add(profile.fast_bytes());
         (budget, demands::demands(network, budget, profile, threads, &costs, algorithms))
     };
-    let near = near.map(of).filter(|(_, demands)| demands.fits);
-    [of(budget)].into_iter().chain(near).collect()
+    let llc = llc.map(of).filter(|(_, demands)| demands.fits);
+    [of(budget)].into_iter().chain(llc).collect()
 }
 
 /// The least of these bounds.
@@ -402,7 +401,7 @@ mod tests {
                 let held = |layer| [bound.held(layer, budget); 2];
                 let held: Vec<_> = (0..layers.len()).map(held).collect();
                 let all = demands::most(&compute, &weights, &held, &reading, intervals);
-                let all = all.inside + all.beside;
+                let all = all.inside + all.rest;
                 let found = bound.most_even(&compute, &weights, budget, rate, intervals);
                 let all = all.max(compute.iter().sum());
                 prop_assert!((found.ns - all).abs() <= 1e-9 * all, "{} and {all}", found.ns);

@@ -1,11 +1,11 @@
-//! What bringing weights to the arena takes at least: by each channel that does it, for each layer.
+//! Lower bounds for bringing weights to the arena, by each channel and for each layer.
 
 use super::groups::Groups;
 use crate::profile::Profile;
 use eyelet::pack::PAGE;
 use std::rc::Rc;
 
-/// Classes of what a byte takes lie apart by one part in so many.
+/// Classes of times for a byte differ by one part in this many.
 const CLASSES: f64 = 200.0;
 
 /// Larger reads are no faster than the largest of a profile.
@@ -21,19 +21,19 @@ pub(super) struct Channel<Rate> {
     pub(super) together: bool,
 }
 
-/// A read of so many bytes, or a copy.
+/// The time of a read or copy, by its bytes.
 pub(super) type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
 /// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and
 /// copies where there are any.
-pub(super) fn channels(profile: &Profile, near: bool, threads: u32) -> Vec<Channel<Task<'_>>> {
+pub(super) fn channels(profile: &Profile, in_llc: bool, threads: u32) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
         together: false,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service(near, threads));
+    let service = Rc::new(profile.service(in_llc, threads));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let (service, together) = (service.clone(), part == 0 && service.together());
@@ -44,7 +44,7 @@ pub(super) fn channels(profile: &Profile, near: bool, threads: u32) -> Vec<Chann
     reads.into_iter().chain(copies).collect()
 }
 
-/// What bringing bytes of each layer takes at least.
+/// Lower bounds for bringing bytes of each layer.
 pub(super) struct Reading {
     /// By class, in descending order.
     pub(super) ns_per_byte: Vec<f64>,
@@ -64,7 +64,7 @@ impl Reading {
         Self { class: of_layers.iter().map(class).collect(), ns_per_byte, groups: None }
     }
 
-    /// The least time to bring so many bytes of each class, all but `held`.
+    /// The least time to bring `bytes` of each class, all but `held` bytes.
     pub(super) fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
         let mut brought = 0.0;
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
@@ -78,17 +78,17 @@ impl Reading {
     }
 }
 
-/// What a byte takes at least in a read, or a copy, of up to so many.
+/// The least time of a byte in a read, or a copy, of up to `most` bytes.
 pub(super) fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     let rate = |size: u64| task(size) / size as f64;
     sizes(profile, most).map(rate).fold(f64::INFINITY, f64::min)
 }
 
-/// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one
-/// of them: those in the profile, and the one that lets nothing else be under way.
+/// Sizes of loads, up to `most`. Between two of them time grows linearly, so the best rate is at
+/// one of them. They are the sizes of the profile, and the one that fills the window alone.
 pub(super) fn sizes(profile: &Profile, most: u64) -> impl Iterator<Item = u64> {
-    let near = profile.storage.llc.iter().flat_map(|near| &near.reads);
-    let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
+    let llc = profile.storage.llc.iter().flat_map(|llc| &llc.reads);
+    let sizes = profile.storage.reads.iter().chain(llc).map(|read| read.bytes);
     let sizes = sizes.chain(profile.storage.window);
     sizes.filter(move |size| *size < most).chain([PAGE, most])
 }

@@ -1,41 +1,41 @@
-//! What the steps of a layer take at least, by what each of them must have at once.
+//! Lower bounds for the steps of a layer, by the memory that each of them must have at once.
 //!
 //! A step makes some lines of some panels. It must have the lines that it sees and those that it
 //! makes, its panels, and its scratch: all the scratch that the others leave, at best. Time for a
 //! line, `g(p)`, is least for the best number of lines of steps of `p` panels that fit. The steps
 //! that make parts of one line have its panels, each once; so the line takes no less than the best
 //! division of the panels into such steps, by `g`, and the layer takes that for each of its lines,
-//! whatever steps of whatever lines it is divided into.
+//! however it is divided into steps.
 //!
-//! Of steps of the same panels with the same scratch, those of more lines take no more for a line:
-//! what a step does for each line is the same, and all else is divided by more. So without a thing
-//! that scratch changes the most lines that fit are best, and a step of lines that are not whole
-//! takes no less for each than one that makes all of them. But more lines may not stay near
-//! ([`nearness`](super::nearness)): then what they would take if they did is no more than what
-//! fewer take.
+//! Consider steps of the same panels with the same scratch. Those of more lines take no more for a
+//! line: the work for each line is the same, and all other work is divided by more lines. So the
+//! most lines that fit are best if scratch changes nothing. A step of parts of lines takes no less
+//! for each than one that makes whole lines. But more lines may not stay in a cache
+//! ([`cached_rings`](super::cached_rings)). Then the bound is the time that they would take if they did.
 
 /// A layer, by an algorithm, in a budget.
 pub(super) struct Layer<'a> {
     /// Lines of its output; 1 if it does not slide.
     pub(super) lines: u32,
-    /// Steps begin at a multiple of so many lines.
+    /// Steps begin at a multiple of this many lines.
     pub(super) tile: u32,
     /// 0 if it has none.
     pub(super) panels: u32,
     pub(super) panel_bytes: f64,
-    /// What a step must have of a panel, if it need not be all of it. Steps that each have some
-    /// take together no less than one that has all.
+    /// Least bytes that a step must have of a panel. Steps that each have a part together take no
+    /// less than one that has all.
     pub(super) part_bytes: f64,
-    /// What a step of so many lines leaves to its panels and its scratch; no less to one of fewer
-    /// lines.
+    /// Bytes that a step leaves to its panels and its scratch, by its lines. Fewer lines leave no
+    /// less.
     pub(super) left: &'a dyn Fn(u32) -> f64,
     /// The least scratch of a step.
     pub(super) scratch: f64,
-    /// What a step of so many lines and panels takes with so much scratch,
+    /// Time of a step, by its lines, panels and scratch.
     pub(super) ns: &'a dyn Fn(u32, u32, f64) -> f64,
-    /// what no step of the same panels and fewer lines takes less than for each of these,
+    /// Time by lines and panels. No step of the same panels and fewer lines takes less for each
+    /// line.
     pub(super) floor: &'a dyn Fn(u32, u32) -> f64,
-    /// and whether scratch changes that.
+    /// Whether steps take longer with less scratch.
     pub(super) wants_scratch: bool,
 }
 
@@ -47,8 +47,8 @@ impl Layer<'_> {
         if !self.wants_scratch && self.weights(self.panels) + self.scratch <= left {
             return Some((self.ns)(self.lines, self.panels, left));
         }
-        // Of steps of so many panels, from the fewest on: what they take for a line, and whether no
-        // others take less.
+        // For each number of panels, from the fewest on: the time of a line, and whether no other
+        // steps take less.
         let mut found = vec![(f64::INFINITY, false); (self.panels - fewest + 1) as usize];
         let begins = |lines: u32| {
             lines.is_multiple_of(self.tile) || (self.lines - lines).is_multiple_of(self.tile)
@@ -87,7 +87,7 @@ impl Layer<'_> {
     }
 }
 
-/// The least time for so many panels in steps of one or more, by what each takes.
+/// The least time for `panels` panels in steps of one or more, given the time of each step.
 fn least_in_steps(panels: u32, step_ns: &[f64]) -> f64 {
     let mut least = vec![0.0];
     for count in 1..=panels as usize {
@@ -113,12 +113,11 @@ mod tests {
         panels: u32,
         budget: f64,
         line_bytes: f64,
-        /// Of a step, of its lines, of its panels, of both, and of panels in blocks as small as
-        /// scratch has them.
+        /// Times of a step, of a line, of a panel, of a panel's line, and of a panel's block.
         ns: [f64; 5],
         wants_scratch: bool,
-        /// Lines up to which they stay near, and what each takes longer otherwise.
-        near: (u32, f64),
+        /// Lines that a cache holds, and the extra time of each line of a longer step.
+        cached: (u32, f64),
     }
 
     impl Made {
@@ -127,16 +126,16 @@ mod tests {
         }
 
         fn ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
-            let (near, far_ns) = self.near;
-            let far = if lines > near { far_ns * f64::from(lines) } else { 0.0 };
-            self.near_ns(lines, count, scratch) + far
+            let (cached, spill_ns) = self.cached;
+            let spill = if lines > cached { spill_ns * f64::from(lines) } else { 0.0 };
+            self.cached_ns(lines, count, scratch) + spill
         }
 
         fn floor(&self, lines: u32, count: u32) -> f64 {
-            self.near_ns(lines, count, f64::INFINITY)
+            self.cached_ns(lines, count, f64::INFINITY)
         }
 
-        fn near_ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
+        fn cached_ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
             let [step, line, panel, piece, block] = self.ns;
             let (lines, count) = (f64::from(lines), f64::from(count));
             let blocks = if self.wants_scratch { (lines / scratch).max(1.0) } else { 1.0 };
@@ -159,7 +158,7 @@ mod tests {
             layer.least_ns()
         }
 
-        /// Of so many panels of so many lines, one step after the other.
+        /// The least time of `panels` panels of `lines` lines, one step after the other.
         fn band_ns(&self, lines: u32, panels: u32) -> f64 {
             let with = |count: u32| {
                 let scratch = self.left(lines) - f64::from(count);
@@ -172,7 +171,7 @@ mod tests {
             if panels == 0 { 0.0 } else { (1..=panels).map(with).fold(f64::INFINITY, f64::min) }
         }
 
-        /// Of all lines from one on, band after band.
+        /// The least time of all lines from `from` on, band after band.
         fn all_ns(&self, from: u32) -> f64 {
             let with = |to: u32| self.band_ns(to - from, self.panels) + self.all_ns(to);
             let ends = (from + 1..=self.lines)
@@ -180,8 +179,7 @@ mod tests {
             if from == self.lines { 0.0 } else { ends.map(with).fold(f64::INFINITY, f64::min) }
         }
 
-        /// What a line takes in the best steps for so many panels of it, each of as many lines as
-        /// is best.
+        /// The time of a line in the best steps for `panels` panels of it.
         fn line_ns(&self, panels: u32) -> f64 {
             let begins = |lines: &u32| {
                 [*lines, self.lines - lines].iter().any(|n| n.is_multiple_of(self.tile))
@@ -207,11 +205,11 @@ mod tests {
             (budget, line_bytes) in (1.0f64..20.0, 0.0f64..3.0),
             ns in prop::array::uniform5(0.0f64..10.0),
             wants_scratch in any::<bool>(),
-            near in (1u32..9, 0.0f64..10.0),
+            cached in (1u32..9, 0.0f64..10.0),
         ) {
-            let near = if wants_scratch { near } else { (lines, 0.0) };
+            let cached = if wants_scratch { cached } else { (lines, 0.0) };
             let made = Made {
-                lines, tile, panels, budget, line_bytes, ns, wants_scratch, near,
+                lines, tile, panels, budget, line_bytes, ns, wants_scratch, cached,
             };
             let (least, best) = (made.least_ns(), made.all_ns(0));
             prop_assert!(least.unwrap_or(f64::INFINITY) <= best * (1.0 + 1e-9), "{least:?} of {best}");
@@ -237,7 +235,7 @@ mod tests {
             line_bytes: 2.0,
             ns: [1.0, 0.0, 10.0, 1.0, 0.0],
             wants_scratch: false,
-            near: (4, 0.0),
+            cached: (4, 0.0),
         };
         let least = |budget: f64| made(budget).least_ns();
         // All at once; panel by panel, or three of the lines at a time; two; one line of one panel.

@@ -11,7 +11,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// So many lines of so many bytes, of which none holds anything yet.
+    /// `lines` lines of `bytes` bytes, none of which is in use yet.
     pub fn new(lines: usize, bytes: i64) -> Self {
         Self { bytes, lives: vec![None; lines] }
     }
@@ -42,7 +42,7 @@ impl Lines {
     /// meet, both ends excluded. `None` if they share no moment.
     pub fn forbidden(&self, lines: &Self) -> Option<(i64, i64)> {
         let theirs: Vec<(i64, Lifetime)> = alive(&lines.lives).collect();
-        // The latest end of the first so many lines, and the earliest start of the others.
+        // For each line: the latest end up to it, and the earliest start from it on.
         let mut ends: Vec<usize> = theirs.iter().map(|(_, life)| life.end).collect();
         (1..ends.len()).for_each(|at| ends[at] = ends[at].max(ends[at - 1]));
         let mut starts: Vec<usize> = theirs.iter().map(|(_, life)| life.start).collect();
@@ -53,9 +53,9 @@ impl Lines {
             let first = ends.partition_point(|end| *end < a.start);
             let last = starts.partition_point(|start| *start <= a.end);
             let meets = |(_, b): &&(i64, Lifetime)| a.start <= b.end && b.start <= a.end;
-            let near = theirs.get(first..last).unwrap_or_default();
+            let between = theirs.get(first..last).unwrap_or_default();
             let (Some((low, _)), Some((high, _))) =
-                (near.iter().find(meets), near.iter().rev().find(meets))
+                (between.iter().find(meets), between.iter().rev().find(meets))
             else {
                 continue;
             };

@@ -42,7 +42,7 @@ pub(super) fn place_in_time(
     offsets
 }
 
-/// What lies free below the top.
+/// The free places below the top.
 struct Gaps {
     /// Bytes by the offset.
     gaps: BTreeMap<u64, u64>,

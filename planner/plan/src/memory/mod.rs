@@ -48,7 +48,8 @@ impl Lifetime {
     }
 }
 
-/// What each buffer takes: all of its bytes, or a ring of so many image lines (0: all of it).
+/// The bytes of each buffer: all of them, or those of a ring of `rings[buffer]` image lines (0:
+/// all).
 pub fn buffer_sizes(network: &Network, rings: &[u32]) -> Vec<u64> {
     let mut sizes: Vec<u64> = network.buffers.iter().map(|buffer| buffer.bytes).collect();
     for tensor in &network.tensors {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 /// Addresses of buffers are multiples of this.
 const ALIGN: i64 = 64;
 
-/// Of more buffers than these not every pair is looked at.
+/// With more buffers than this, not every pair is compared.
 const MANY: usize = 2048;
 
 /// Offsets (from 0) for buffers of these sizes: the largest first, each at the lowest place where
@@ -36,7 +36,7 @@ pub fn place_buffers(
     offsets
 }
 
-/// What is placed.
+/// The buffers to place.
 struct Buffers<'a> {
     sizes: &'a [u64],
     lives: &'a [Lifetime],
@@ -50,7 +50,7 @@ impl Buffers<'_> {
     fn place(&self, order: &[usize]) -> (Vec<i64>, i64) {
         let size = |buffer: usize| self.sizes[buffer] as i64;
         let mut offsets = vec![0i64; self.lives.len()];
-        // What is placed so far reaches from here to there.
+        // The extent of the buffers that are placed so far.
         let (mut low, mut high) = (0, 0);
         for (at, &buffer) in order.iter().enumerate() {
             let mut below = Vec::new();

@@ -1,13 +1,14 @@
-//! What steps cost in a plan, beyond what each costs by itself.
+//! The cost of steps in a plan, beyond the cost of each by itself.
 //!
 //! - **Where weights are.** A plan whose arena fits the cache that all processors share finds them there: they have been
-//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory.
-//!   What a processor reads for a plan that fits, it copies there, which is faster than to memory. Then half of the cache
-//!   counts: what is copied from goes through it as well.
-//! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
-//!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. Of loads that are under
-//!   way together only one moves bytes at a time: each counts with the time that it keeps the busier one of storage and loader. The bytes are
-//!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
+//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory. If the
+//!   processor copies reads, it copies them there for a plan that fits, which is faster than to memory. Then half of the
+//!   cache counts, since the source goes through it as well.
+//! - **Loads meanwhile.** A load can be in flight from its `release` to the first step that waits for it. Bytes that arrive
+//!   while steps compute slow these down. Bytes that steps wait for cost only the wait. Only one of the loads in flight
+//!   moves bytes at a time: each counts with the time for which it keeps the busier one of storage and loader. The bytes are
+//!   spread over all steps in proportion to their time, since the steps that a load meets are known only once they are
+//!   timed.
 
 use super::Costs;
 use eyelet::pack::{FAST, Load, Method, Step};
@@ -19,7 +20,7 @@ const TURNS: usize = 3;
 impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
-        let near = self.fits_llc(plan.arena_bytes);
+        let in_llc = self.fits_llc(plan.arena_bytes);
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
@@ -32,7 +33,7 @@ impl Costs {
             let in_fast = step.scratch >= FAST;
             let this = Some((layer, method, count, rows, scratch_bytes, weights_in, in_fast));
             if like != this {
-                let ns = self.step_ns_from(step, near);
+                let ns = self.step_ns_from(step, in_llc);
                 (like, like_ns) = (this, (ns - self.saved_ns(plan, step, ns)) as i64);
             }
             like_ns
@@ -41,12 +42,12 @@ impl Costs {
         let all = alone.iter().sum::<i64>().max(1) as f64;
         let read = plan.bytes_per_inference() as f64;
         // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
-        let mut contention = read * self.contention_ns_per_byte(near) / all;
-        // Of staged plans reads go ahead into the ring, whatever copies wait for.
+        let mut contention = read * self.contention_ns_per_byte(in_llc) / all;
+        // Reads of staged plans go ahead into the ring, whatever copies wait for.
         let meetings = plan.stages.is_empty().then(|| Meetings::new(self, plan, &alone));
         for _ in 0..TURNS {
             let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + contention));
-            contention = bytes * self.contention_ns_per_byte(near) / all;
+            contention = bytes * self.contention_ns_per_byte(in_llc) / all;
         }
         alone.iter().map(|ns| ns + (*ns as f64 * contention).ceil() as i64).collect()
     }
@@ -61,14 +62,14 @@ struct Meetings {
 
 struct Meeting {
     bytes: f64,
-    /// What the steps take that compute from when the load may start until one waits for it.
+    /// Time of the steps that compute from the load's release until one waits for it.
     window_ns: i64,
-    /// What it keeps the busier one of storage and loader.
+    /// Time for which it keeps the busier one of storage and loader.
     busy_ns: f64,
 }
 
 impl Meetings {
-    /// Of a plan whose steps take so long.
+    /// The loads of a plan whose steps take `steps` nanoseconds.
     fn new(costs: &Costs, plan: &Plan, steps: &[i64]) -> Self {
         let (period, service) = (plan.period(), costs.service_of(plan));
         // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
@@ -87,7 +88,7 @@ impl Meetings {
             while user < plan.steps.len() && plan.steps[user].ready as usize <= index {
                 user += 1;
             }
-            // The step numbered `user + 1` waits for the load: so many are done before it.
+            // The step numbered `user + 1` waits for the load, after that many steps.
             let window_ns = after(user as i64 + 1) - after(load.release.into());
             let busy_ns = service.busy_ns(load.bytes.into());
             Meeting { bytes: f64::from(load.bytes), window_ns: window_ns.max(0), busy_ns }
@@ -95,7 +96,7 @@ impl Meetings {
         Self { loads: plan.loads.iter().enumerate().map(meeting).collect(), all_ns }
     }
 
-    /// Bytes that can be read while steps compute that take so many times as long, in an inference.
+    /// Bytes that an inference can read while steps compute that are `slower` times as long.
     fn bytes(&self, slower: f64) -> f64 {
         let (mut bytes, mut read_ns) = (0.0, 0.0);
         for load in &self.loads {
@@ -146,7 +147,7 @@ mod tests {
         Costs::new(&network(), &profile(contention), 1)
     }
 
-    /// Loads of a page each, released so, for steps that wait for so many of them.
+    /// Loads of a page each with these releases, for steps that wait for `ready` of them.
     fn plan(releases: &[i32], ready: &[u32]) -> Plan {
         let load = |release: &i32| Load { bytes: 4096, release: *release, ..Load::default() };
         let step = |ready: &u32| Step { ready: *ready, ..Step::default() };
@@ -178,13 +179,13 @@ mod tests {
         let contention = Contention { llc_ns_per_byte: 0.0, dram_ns_per_byte: 1.0 };
         let costs = costs(contention);
         assert!(costs.fits_llc(1 << 20) && !costs.fits_llc((1 << 20) + 1));
-        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.0, 1.0]);
+        assert_eq!([true, false].map(|in_llc| costs.contention_ns_per_byte(in_llc)), [0.0, 1.0]);
         // Where nothing was measured, memory takes its time for both.
         let mut profile = profile(contention);
         (profile.storage.contention, profile.compute.shared_cache_gbs) = (None, 0.0);
         profile.compute.memory_gbs = 4.0;
         let costs = Costs::new(&network(), &profile, 1);
         assert!(!costs.fits_llc(1));
-        assert_eq!([true, false].map(|near| costs.contention_ns_per_byte(near)), [0.25; 2]);
+        assert_eq!([true, false].map(|in_llc| costs.contention_ns_per_byte(in_llc)), [0.25; 2]);
     }
 }

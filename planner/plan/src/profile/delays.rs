@@ -30,8 +30,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// The fit with the least squared relative errors: to reads, and to layers of so many operations that took so
-    /// many nanoseconds. `step_ns` is what a step costs beyond its work.
+    /// The fit with the least squared relative errors to reads and to layers, which are given as operations and
+    /// nanoseconds. `step_ns` is the cost of a step beyond its work.
     pub fn fit(reads: &[Reads], layers: &[(f64, f64)], step_ns: f64) -> Self {
         // Minimises Σ (α·s/t + β/t − 1)², and Σ (γ·f/t − 1)².
         let points = reads.iter().map(|read| (read.bytes as f64 / read.ns(), 1.0 / read.ns()));

@@ -35,7 +35,7 @@ pub use steadiness::{Extremes, Steadiness};
 pub use storage::{Contention, LlcReads, QueuedRead, Reads, Storage};
 pub use unequal::{Placement, UnequalCores};
 
-/// What whoever measures a profile fits its numbers with.
+/// Functions that fit the numbers of a profile to measurements.
 #[doc(hidden)]
 pub mod fitting {
     pub use super::cost::fitting::{Extra, extra, extra_ns, transforming};
@@ -54,7 +54,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What computing and reading cost on a board.
+/// Costs of computing and reading on a board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -67,7 +67,7 @@ pub struct Profile {
     /// Multiprocessors of a GPU; 0 where there is none to compute with.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub multiprocessors: u32,
-    /// Of a processor with cores of two kinds: which are which. Of others all count as equal.
+    /// The cores of a processor that has two kinds. On other processors all count as equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<UnequalCores>,
     /// Whether the numbers are estimates: derived from data sheets, not measured.
@@ -76,14 +76,14 @@ pub struct Profile {
     pub source: String,
     pub compute: Compute,
     pub storage: Storage,
-    /// Of a board whose storage the processor reads like memory: packs are used where they lie there.
+    /// For a board whose storage the processor reads like memory: packs are used where they lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped: Option<Mapped>,
     /// Fast memory next to the arena. It is the board's description that has it, and no file of costs.
     #[serde(skip)]
     pub fast: Option<Fast>,
-    /// Of a GPU with a memory of its own (staged): how what was read gets there. None where it computes in the memory
-    /// that storage is read into (zero-copy).
+    /// Copies to the memory of a GPU that has its own (staged). None if the GPU computes in the memory that storage
+    /// is read into (zero-copy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<Transfer>,
     /// SwapNet's model of the same, where it was measured.
@@ -107,9 +107,9 @@ pub struct Mapped {
 pub struct Fast {
     /// Bytes for buffers and scratch.
     pub bytes: u64,
-    /// What one core reads of it.
+    /// Rate at which one core reads it.
     pub gbs: f64,
-    /// What one core reads of the arena, no more than of fast memory.
+    /// Rate at which one core reads the arena, at most that of fast memory.
     pub arena_gbs: f64,
 }
 
@@ -137,7 +137,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Predicted time of a copy of so many bytes.
+    /// Predicted time of a copy of `bytes` bytes.
     pub fn copy_ns(&self, bytes: u64) -> u64 {
         self.latency_ns + (bytes as f64 / self.gbs).round() as u64
     }
@@ -176,21 +176,21 @@ impl Profile {
         toml::to_string(self).expect("a profile is a table of numbers and strings")
     }
 
-    /// Predicted time of a load of so many bytes by itself, checksum included.
+    /// Predicted time of a load of `bytes` bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
     }
 
-    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one, next to so many
-    /// threads that compute. With a staging ring they are read one after the other.
-    pub fn service(&self, near: bool, threads: u32) -> Service {
+    /// Times of loads into an arena that the last-level cache holds (`in_llc`), or a larger one, while `threads` threads
+    /// compute. With a staging ring they are read one after the other.
+    pub fn service(&self, in_llc: bool, threads: u32) -> Service {
         let several = self.transfer.is_none() && self.storage.io == Io::Direct;
         let depth = if several { self.storage.depth } else { 1 };
-        Service::new(&Storage { depth, ..self.storage_beside(near, threads) })
+        Service::new(&Storage { depth, ..self.storage_for(in_llc, threads) })
     }
 
-    /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
-    /// passes through it, too, and takes as much of it as the copies do.
+    /// Largest plan whose weights are in the last-level cache. If the processor copies reads, the source takes as much of
+    /// the cache as the copies do.
     pub(crate) fn llc_bytes(&self) -> u64 {
         match self.storage.io {
             Io::Direct => self.compute.llc_bytes(),
@@ -198,23 +198,23 @@ impl Profile {
         }
     }
 
-    /// What computing on so many threads loses for a byte that is read meanwhile, in plans that the cache holds that all share
-    /// (`near`), or in larger ones.
-    pub(crate) fn contention_ns_per_byte(&self, near: bool, threads: u32) -> f64 {
-        self.contention(threads).ns_per_byte(near)
+    /// Time that computing on `threads` threads loses for a byte that is read meanwhile, in plans that the last-level cache
+    /// holds (`in_llc`), or in larger ones.
+    pub(crate) fn contention_ns_per_byte(&self, in_llc: bool, threads: u32) -> f64 {
+        self.contention(threads).ns_per_byte(in_llc)
     }
 
     /// The less of the two.
     pub(crate) fn least_drag_ns_per_byte(&self, threads: u32) -> f64 {
         [true, false]
-            .map(|near| self.contention_ns_per_byte(near, threads))
+            .map(|in_llc| self.contention_ns_per_byte(in_llc, threads))
             .into_iter()
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// What computing loses to reading, where nothing was measured: as long as memory takes for the
-    /// bytes; or as long as copying them, where the only core copies from storage that it reads like
-    /// memory. And what a loader on a core that computes takes of it.
+    /// Time that computing loses to reading. If it was not measured, it is the time that memory
+    /// takes for the bytes. If the only core copies from storage that it reads like memory, it is
+    /// the time of copying. A loader on a core that computes adds its own time.
     fn contention(&self, threads: u32) -> Contention {
         let copied = self.mapped.filter(|_| self.threads == 1);
         let gbs = copied.map_or(self.compute.memory_gbs, |mapped| mapped.gbs);
@@ -290,8 +290,8 @@ mod tests {
         let larger = profile.service(false, 1).load_ns(65_536);
         assert_eq!(profile.service(true, 1).load_ns(65_536), larger, "nothing was measured");
         let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
-        let near = LlcReads { reads, checksum_gbs: 65.536 };
-        profile.storage.llc = Some(near);
+        let llc = LlcReads { reads, checksum_gbs: 65.536 };
+        profile.storage.llc = Some(llc);
         profile.storage.latency_ns = 7;
         assert_eq!(profile.service(true, 1).load_ns(65_536), 2000 + 1000 + 7);
         assert!(profile.service(false, 1).load_ns(65_536) > 10_000);

@@ -1,7 +1,7 @@
-//! What reads take while others are under way.
+//! Times of reads while others are in flight.
 //!
-//! The loader has up to `depth` reads under way, which it begins in the plan's order and verifies in that order. A read is
-//! served in three parts:
+//! The loader has up to `depth` reads in flight. It begins and verifies them in the plan's order. A read is served in
+//! three parts:
 //!
 //! ```text
 //! begin_i ≥ gate_i, begin_{i-1}, come_{i-places_i}
@@ -10,22 +10,22 @@
 //! end_i   = max(come_i, end_{i-1}) + check_i
 //! ```
 //!
-//! `latency` is what passes beside others, or while nothing is read; `transfer` is what storage has for one at a time; `check` is the
-//! checksum and handing the load over, which the loader does itself. So a read alone takes the sum of all three, and of many each adds
-//! the larger one of transfer and check. The transfer follows from the throughput of
-//! reads with as many of their size under way as there may be, latency and transfer together from that of reads one after the other,
-//! with a checksum after each. With one at a time all of a read is transfer, and the next begins when the check is done.
+//! `latency` can pass during other reads, or while nothing is read. Storage does `transfer` for one read at a time. `check`
+//! is the checksum and handing the load over, which the loader does itself. So a read alone takes the sum of all three. Each
+//! of many reads adds the larger one of transfer and check. The transfer follows from the throughput of reads with the most
+//! of their size in flight. Latency and transfer together follow from that of reads one after the other, with a checksum
+//! after each. With one at a time all of a read is transfer, and the next begins when the check is done.
 //!
-//! Storage may also answer all that is under way together: virtual disks do, that tell of what they have done when they come to
-//! rest. Then reads that begin before those before them are done come when the last of them is, and the throughput of many is that of
-//! groups of as many as may be under way, of which each has the latency once: the transfer is what one more of them takes.
+//! Storage may also answer all reads in flight together: virtual disks do that report completions only when idle. Then reads
+//! that begin before earlier ones are done arrive with the last of them. The throughput of many reads is that of groups of
+//! the most reads in flight, each of which has the latency once. The transfer is the time that one more read adds.
 //!
 //! `places` is `depth`, and fewer for large reads: the device is given no more bytes at a time than the
-//! [window](super::Storage::window), and a read takes its turn there as if it began when it is alone, or when those under way and itself
-//! are no more. What has come is not under way, as far as the loader has seen: it looks
-//! when the first of those that it has not handed over has come. Where that leaves none under way, another begins
-//! before its check. A large read that has the storage to itself begins when the one before has come, so that what such reads take
-//! in a row is transfer; storage that has rested in between (virtual disks go to sleep) takes longer.
+//! [window](super::Storage::window), and a read begins there when it is alone, or when it and the reads in flight together
+//! are within the window. A read that has arrived is no longer in flight once the loader has seen it: the loader looks when
+//! the first read that it has not handed over has arrived. If that leaves none in flight, another begins before its check. A
+//! large read that has the storage to itself begins when the one before has arrived, so all of its time is transfer. Storage
+//! that has rested in between (virtual disks go to sleep) takes longer.
 
 use super::{QueuedRead, Storage};
 
@@ -45,13 +45,13 @@ pub struct Service {
     busier: usize,
 }
 
-/// What reads of one size take.
+/// Times of reads of one size.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     bytes: u64,
     /// One after the other.
     alone_ns: f64,
-    /// Each of many, as many at a time as there may be; where these come together, one more of them.
+    /// Each of many reads with the most in flight; if these arrive together, one more of them.
     transfer_ns: f64,
 }
 
@@ -83,8 +83,8 @@ impl Service {
         let known = storage.queued_reads.iter().filter(|queued| Some(queued.depth) == nearest);
         let mut known: Vec<&QueuedRead> = known.collect();
         known.sort_by_key(|queued| queued.bytes);
-        // What each of many reads takes: between the sizes that are known time is interpolated; of smaller ones as much is gained
-        // as of the smallest, and larger ones come at the rate of the largest.
+        // The time of each of many reads. Between measured sizes time is interpolated. Smaller reads gain the same share as
+        // the smallest measured size, and larger ones come at the rate of the largest.
         let each = |bytes: u64, alone_ns: f64| {
             let ns = |queued: &QueuedRead| queued.bytes as f64 * 1e3 / queued.mbs;
             let above = known.partition_point(|queued| queued.bytes < bytes);
@@ -152,8 +152,8 @@ impl Service {
         (fit.count() as u32).max(1)
     }
 
-    /// What a load of so many bytes takes. Between the sizes that are known time is interpolated, below and above them
-    /// the throughput is that of the nearest.
+    /// The times of a load of `bytes` bytes. Between measured sizes time is interpolated. Below and above them the
+    /// throughput is that of the nearest.
     pub fn read(&self, bytes: u64) -> Read {
         let above = self.points.partition_point(|point| point.bytes < bytes);
         let of = |ns: fn(&Point) -> f64| {
@@ -175,7 +175,7 @@ impl Service {
         Read { latency: alone - transfer, transfer, check: all - alone + self.handover_ns as i64 }
     }
 
-    /// What a byte takes to be transferred, at least.
+    /// The least time to transfer a byte.
     pub fn least_ns_per_byte(&self) -> f64 {
         let of = |point: &Point| point.transfer_ns.min(point.alone_ns) / point.bytes as f64;
         self.points.iter().map(of).reduce(f64::min).unwrap_or(0.0)
@@ -186,18 +186,19 @@ impl Service {
         self.read(bytes).alone() as u64
     }
 
-    /// What a load of so many bytes adds at least to many that come without a pause.
+    /// The least time that a load of `bytes` bytes adds to a run of loads without pauses.
     pub fn each_ns(&self, bytes: u64) -> u64 {
         self.parts_ns(bytes).into_iter().fold(0.0, f64::max) as u64
     }
 
-    /// What a load keeps the busier of the two, storage and the loader: the one that large loads keep longer.
+    /// Time for which a load keeps the busier one of storage and loader, which is the one that large loads
+    /// keep longer.
     pub fn busy_ns(&self, bytes: u64) -> f64 {
         self.parts_ns(bytes)[self.busier]
     }
 
-    /// What a load keeps the storage, and the loader: neither does that for two loads at once. Where there is one at a time,
-    /// all of it is one's.
+    /// Times for which a load keeps the storage, and the loader. Neither serves two loads at once. With one read at a time,
+    /// all of it counts as the storage's.
     pub fn parts_ns(&self, bytes: u64) -> [f64; 2] {
         let read = self.read(bytes);
         match self.depth {
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(read, Read { latency: 32_768, transfer: 32_768, check: 1000 + 4096 });
         assert_eq!(service.each_ns(65_536), 32_768);
         assert_eq!(service.load_ns(65_536), 65_536 + 5096);
-        // Of smaller sizes the share is that of the smallest that was measured, larger ones come at the rate of the largest.
+        // Smaller reads have the share of the smallest measured size, larger ones the rate of the largest.
         assert_eq!(service.read(4 << 20).transfer, (4 << 20) * 1000 / 3600);
         assert_eq!(service.read(4096).latency, 20_480);
         assert_eq!(service.parts_ns(4096), [20_480.0, 1256.0]);
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(read.latency + read.transfer, 65_536);
         let four = read.latency + 4 * read.transfer;
         assert!(four.abs_diff(4 * 32_768) <= 4, "{four}");
-        // Of which there is one at a time, the measurement is of one.
+        // The window holds one such read, so the measurement is of one.
         let window = Some(100_000);
         let service = Service::new(&Storage { together: true, window, ..apart.clone() });
         assert_eq!(service.read(1 << 20), Service::new(&apart).read(1 << 20));
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(places(&[16 << 10; 8]), 4);
         assert_eq!(places(&[40 << 10, 20 << 10, 20 << 10]), 2);
         assert_eq!([places(&[70 << 10; 3]), places(&[65_536; 3]), places(&[])], [1; 3]);
-        // What is alone under way does not wait for storage that has not rested.
+        // A read alone in flight does not wait for storage that has not rested.
         assert!(service.read(1 << 20).latency > 0);
     }
 
@@ -292,7 +293,7 @@ mod tests {
             assert_eq!(read.latency, 0);
             assert_eq!(service.each_ns(bytes), service.load_ns(bytes));
         }
-        // What is said of other depths is not about this one.
+        // Measurements of other depths do not affect this one.
         let mut storage = storage(1, &[]);
         storage.queued_reads = vec![QueuedRead { depth: 8, bytes: 65_536, mbs: 9000.0 }];
         assert_eq!(Service::new(&storage).read(65_536), service.read(65_536));

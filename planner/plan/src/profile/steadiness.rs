@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steadiness {
-    /// Of all layers, computed by one thread;
+    /// Times of all layers, computed by one thread.
     pub one_thread: Extremes,
-    /// and by all threads.
+    /// Times of all layers, computed by all threads.
     pub all_threads: Extremes,
-    /// Of reads one after the other.
+    /// Times of reads one after the other.
     pub reads: Extremes,
 }
 
@@ -27,7 +27,7 @@ pub struct Extremes {
 }
 
 impl Steadiness {
-    /// With a turn of computing on so many threads.
+    /// Adds a turn of computing on `threads` threads.
     #[must_use]
     pub fn with(mut self, threads: u32, turn: f64) -> Self {
         let computing = if threads > 1 { &mut self.all_threads } else { &mut self.one_thread };
@@ -35,21 +35,21 @@ impl Steadiness {
         self
     }
 
-    /// Of computing on so many threads.
+    /// The extremes of computing on `threads` threads.
     pub fn computing(&self, threads: u32) -> Extremes {
         if threads > 1 { self.all_threads } else { self.one_thread }
     }
 }
 
 impl Extremes {
-    /// With a turn that takes so many times what the costs say.
+    /// Adds a turn that takes this multiple of the predicted time.
     #[must_use]
     pub fn with(self, turn: f64) -> Self {
         Self { fastest: self.fastest.min(turn), slowest: self.slowest.max(turn) }
     }
 
-    /// Of turns that took so many nanoseconds, where the costs say `expected`. Without turns the
-    /// machine was steady.
+    /// The extremes of these turns, in nanoseconds, relative to the `expected` time. Without turns
+    /// the machine was steady.
     pub fn of(turns: &[f64], expected: f64) -> Self {
         let over = |ns: &f64| ns / expected.max(1.0);
         let fastest = turns.iter().map(over).fold(f64::INFINITY, f64::min);

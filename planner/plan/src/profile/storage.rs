@@ -1,4 +1,4 @@
-//! What reading costs: `[storage]` of a profile.
+//! The cost of reading: `[storage]` of a profile.
 
 use crate::source::Io;
 use serde::{Deserialize, Serialize};
@@ -29,11 +29,12 @@ pub struct Storage {
     /// Reads by a processor, which copies what is read, into an arena that the cache holds that all share, where that was measured.
     #[serde(default, alias = "near", skip_serializing_if = "Option::is_none")]
     pub llc: Option<LlcReads>,
-    /// What computing loses to the bytes that are read meanwhile, where it was measured.
+    /// Time that computing loses to bytes that are read meanwhile, if it was measured.
     #[serde(default, alias = "drag", skip_serializing_if = "Option::is_none")]
     pub contention: Option<Contention>,
-    /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes between these time is
-    /// interpolated; of smaller ones as much is gained as of the smallest, and larger ones come at the rate of the largest.
+    /// Throughput with several reads of one size in flight, also with [`depth`](Self::depth). Between these sizes time is
+    /// interpolated. Smaller reads gain the same share as the smallest size, and larger ones come at the rate of the
+    /// largest.
     #[serde(default, alias = "deeper", skip_serializing_if = "Vec::is_empty")]
     pub queued_reads: Vec<QueuedRead>,
 }
@@ -48,8 +49,8 @@ pub struct LlcReads {
     pub checksum_gbs: f64,
 }
 
-/// What computing loses for each byte that is read meanwhile: what is read is written to the memory that computing
-/// reads, its checksum reads it, and a virtual machine's devices take their share of its processors.
+/// Time that computing loses for each byte that is read meanwhile. Reads write to the memory that computing reads,
+/// checksums read it, and a virtual machine's devices take their share of its processors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
@@ -70,13 +71,13 @@ impl Contention {
         }
     }
 
-    /// In plans that the cache holds (`near`), or in larger ones.
-    pub(crate) fn ns_per_byte(&self, near: bool) -> f64 {
-        if near { self.llc_ns_per_byte } else { self.dram_ns_per_byte }
+    /// In plans that the cache holds (`in_llc`), or in larger ones.
+    pub(crate) fn ns_per_byte(&self, in_llc: bool) -> f64 {
+        if in_llc { self.llc_ns_per_byte } else { self.dram_ns_per_byte }
     }
 }
 
-/// Throughput with so many reads of one size under way at any time.
+/// Throughput with several reads of one size in flight at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueuedRead {
@@ -117,7 +118,7 @@ impl Storage {
         }
     }
 
-    /// The same storage, with all its throughputs multiplied.
+    /// This storage with all throughputs multiplied.
     pub fn faster(&self, factor: f64) -> Self {
         let faster = |reads: &[Reads]| -> Vec<Reads> {
             reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect()
@@ -131,7 +132,7 @@ impl Storage {
         Self { reads: faster(&self.reads), llc, queued_reads, ..self.clone() }
     }
 
-    /// Predicted time of a load of so many bytes, with nothing else under way.
+    /// Predicted time of a load of `bytes` bytes, with nothing else in flight.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         let checksum = bytes as f64 / self.checksum_gbs;
         self.latency_ns + (self.read_ns(bytes) + checksum).round() as u64

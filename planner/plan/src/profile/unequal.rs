@@ -34,19 +34,19 @@ pub struct UnequalCores {
     pub loader: Option<u32>,
 }
 
-/// Which cores do what, with so many threads.
+/// The cores of the compute threads, and of the loader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
     /// The cores that compute, a thread on each.
     pub compute_cores: Vec<u32>,
-    /// The loader's,
+    /// The core of the loader.
     pub loader_core: u32,
-    /// which computes as well.
+    /// Whether the loader's core computes as well.
     pub shared: bool,
 }
 
 impl UnequalCores {
-    /// Those of a description, if it says how fast the little ones are.
+    /// The cores of a description, if it says how fast the little ones are.
     pub fn of(cores: &Cores) -> Option<Self> {
         let little_speed = cores.little_speed?;
         let Cores { count, big, loader, .. } = cores.clone();
@@ -59,18 +59,18 @@ impl UnequalCores {
         Cores { count, big, little_speed: Some(little_speed), loader, pipeline: None }
     }
 
-    /// Where so many threads and the loader work. Threads that find no core are left out. Where all compute and no core is
-    /// named for the loader, it has the last one.
+    /// The cores of `threads` threads and of the loader. Threads without a core are left out. If all cores compute and
+    /// none is named for the loader, it has the last one.
     pub fn placement(&self, threads: u32) -> Placement {
         let cores = self.described();
         let compute_cores = cores.computing(threads);
-        let own = cores.loader_beside(&compute_cores);
+        let own = cores.loader_for(&compute_cores);
         let loader_core = own.or(compute_cores.last().copied()).unwrap_or_default();
         let shared = compute_cores.contains(&loader_core);
         Placement { compute_cores, loader_core, shared }
     }
 
-    /// As many big cores as so many threads are worth.
+    /// The number of big cores that are worth `threads` threads.
     pub fn team(&self, threads: u32) -> f64 {
         self.placement(threads).compute_cores.iter().map(|core| self.speed(*core)).sum()
     }
@@ -81,26 +81,28 @@ impl UnequalCores {
 }
 
 impl Profile {
-    /// As many big cores as so many threads are worth: the threads themselves, where all cores are equal.
+    /// The number of big cores that are worth `threads` threads: the threads themselves if all cores are
+    /// equal.
     pub fn team(&self, threads: u32) -> f64 {
         self.cores.as_ref().map_or(threads.into(), |cores| cores.team(threads))
     }
 
-    /// The storage, as a loader next to so many threads uses it in an arena that the shared cache holds (`near`) or a
-    /// larger one: with what that core takes to verify and to copy.
-    pub(super) fn storage_beside(&self, near: bool, threads: u32) -> Storage {
-        let storage = self.storage.of_arena(near);
+    /// The storage as a loader uses it while `threads` threads compute, in an arena that the last-level cache holds
+    /// (`in_llc`) or a larger one. It includes the time of the loader's core to verify and to copy.
+    pub(super) fn storage_for(&self, in_llc: bool, threads: u32) -> Storage {
+        let storage = self.storage.of_arena(in_llc);
         match &self.cores {
             Some(cores) => storage.handled(cores.speed(cores.placement(threads).loader_core)),
             None => storage,
         }
     }
 
-    /// What computing loses for each byte to a loader on one of its cores; nothing to one that has its own.
+    /// Time that computing loses for each byte to a loader on one of its cores. A loader on its own core
+    /// costs nothing.
     pub(super) fn lost_to_loader(&self, threads: u32) -> Contention {
         let shared = self.cores.as_ref().filter(|cores| cores.placement(threads).shared);
-        let lost = |near: bool| match shared {
-            Some(_) => self.storage.of_arena(near).handling_ns_per_byte() / self.team(threads),
+        let lost = |in_llc: bool| match shared {
+            Some(_) => self.storage.of_arena(in_llc).handling_ns_per_byte() / self.team(threads),
             None => 0.0,
         };
         Contention { llc_ns_per_byte: lost(true), dram_ns_per_byte: lost(false) }
@@ -108,10 +110,10 @@ impl Profile {
 }
 
 impl Storage {
-    /// With the rates into an arena that the cache holds that all processors share (`near`), or a larger one.
-    fn of_arena(&self, near: bool) -> Self {
+    /// With the rates into an arena that the cache holds that all processors share (`in_llc`), or a larger one.
+    fn of_arena(&self, in_llc: bool) -> Self {
         let mut storage = self.clone();
-        if let Some(llc) = storage.llc.take().filter(|_| near) {
+        if let Some(llc) = storage.llc.take().filter(|_| in_llc) {
             (storage.reads, storage.checksum_gbs) = (llc.reads, llc.checksum_gbs);
         }
         storage
@@ -122,7 +124,7 @@ impl Storage {
         matches!(self.io, Io::Buffered | Io::Memory)
     }
 
-    /// The same with a loader that is so fast.
+    /// This storage with a loader of `speed`, relative to a big core.
     fn handled(mut self, speed: f64) -> Self {
         self.checksum_gbs *= speed;
         if self.copies() {
@@ -132,7 +134,7 @@ impl Storage {
         self
     }
 
-    /// What a loader works on a big core for each byte of a large read.
+    /// Time of a loader on a big core for each byte of a large read.
     fn handling_ns_per_byte(&self) -> f64 {
         let largest = self.reads.last().filter(|_| self.copies());
         1.0 / self.checksum_gbs + largest.map_or(0.0, |read| 1e3 / read.mbs)

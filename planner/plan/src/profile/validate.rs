@@ -139,12 +139,12 @@ mod tests {
             "storage.queued_reads[0].mbs: it is NaN",
         );
         refused(&|p| p.storage.reads.clear(), "storage.reads: it is empty");
-        let near = |mbs, checksum_gbs| {
+        let llc = |mbs, checksum_gbs| {
             let reads = vec![Reads { bytes: 65_536, mbs }];
             Some(LlcReads { reads, checksum_gbs })
         };
-        refused(&|p| p.storage.llc = near(-1.0, 1.0), "storage.llc.reads[0].mbs: it is -1");
-        refused(&|p| p.storage.llc = near(1.0, 0.0), "storage.llc.checksum_gbs: it is 0");
+        refused(&|p| p.storage.llc = llc(-1.0, 1.0), "storage.llc.reads[0].mbs: it is -1");
+        refused(&|p| p.storage.llc = llc(1.0, 0.0), "storage.llc.checksum_gbs: it is 0");
         refused(&|p| p.compute.winograd_exposed = Some(1.5), "winograd_exposed: it is 1.5");
         refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes: it is 1");
         refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");

@@ -25,7 +25,7 @@ pub use request::longest_step::choose_bounded;
 pub use request::orders::in_orders;
 pub use request::pack_request::PackRequest;
 pub use strategy::draft::Draft;
-pub use strategy::{Direct, Joint, OnDemand, Preload, Strategy, make, plan};
+pub use strategy::{Joint, Strategy, make, plan};
 
 /// Parts of strategies, for those of other crates. They change with this crate.
 #[doc(hidden)]
@@ -37,8 +37,6 @@ pub mod parts {
     pub use super::place::refusal::{SLICE, refuse};
     pub use super::place::sliced_network::{Loading, Misfit, UNLIMITED};
     pub use super::place::staging::stage;
-    pub use super::residents::pins::Pins;
-    pub use super::strategy::guard::{Contest, bounds_ns};
 }
 
 /// A plan in which these groups slide and all weights stay, for tests.

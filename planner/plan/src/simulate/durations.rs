@@ -14,13 +14,13 @@ pub struct Durations {
     pub places: Vec<u32>,
     /// Answers to all that is under way come together.
     pub together: bool,
-    /// Of plans with stages; of others it is not looked at.
+    /// Times of copies; only plans with stages use them.
     pub copies: Vec<i64>,
     pub steps: Vec<i64>,
 }
 
 impl Durations {
-    /// Of a plan, by the costs of a board.
+    /// The durations of a plan, by the costs of a board.
     pub fn new(plan: &Plan, costs: &Costs) -> Self {
         let steps = costs.steps_ns(plan);
         let bytes = plan.loads.iter().map(|load| u64::from(load.bytes));
@@ -31,7 +31,7 @@ impl Durations {
         Self { copies, steps, ..Self::of_reads(&plan.loads, costs.service_of(plan)) }
     }
 
-    /// Of reads alone.
+    /// The durations of reads alone.
     pub(super) fn of_reads(loads: &[Load], service: &Service) -> Self {
         let reads = loads.iter().map(|load| service.read(load.bytes.into())).collect();
         let depth = service.depth();

@@ -1,16 +1,15 @@
 //! The simulator: predicts when every load and step of a plan happens.
 //!
-//! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
-//! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
-//! is a read: it starts when its predecessor has started, `release` steps are done, fewer reads than may be are under
-//! way and the loader sees it, and takes what [`Service`] says. With stages it is a read and a copy, and reads come one
-//! after the other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
-//! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
-//! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long
-//! a step takes depends on what is loaded meanwhile ([`Costs::steps_ns`]). Inference
-//! follows inference without a pause, until one is like the one before: from then on all are. Of some plans with
-//! stages they alternate for ever, when what waits for what takes two inferences to come round: then the mean of two
-//! counts.
+//! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in the
+//! plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load is a read:
+//! it starts when its predecessor has started, `release` steps are done, and the loader sees that another read may be in
+//! flight. It takes the time that [`Service`] gives. With stages it is a read and a copy, and reads come one after the
+//! other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
+//! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready` loads
+//! are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long a step takes
+//! depends on what is loaded meanwhile ([`Costs::steps_ns`]). Inference follows inference without a pause, until one is
+//! like the one before: from then on all are. In some plans with stages two kinds of inferences alternate for ever. Then
+//! the mean of two counts.
 
 mod durations;
 mod player;
@@ -37,7 +36,7 @@ pub struct Span {
     pub end: i64,
 }
 
-/// What is predicted of a plan.
+/// The prediction for a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// The first inference, after residents have been loaded and with nothing loaded ahead.
@@ -50,7 +49,8 @@ pub struct Timeline {
     pub compute_ns: u64,
     /// Time of a steady inference in which compute waits for loads.
     pub stall_ns: u64,
-    /// What the reads of an inference take at least: all that they keep the storage, or the loader.
+    /// Lower bound for the reads of an inference: the time for which they keep the storage, or the
+    /// loader.
     pub read_ns: u64,
     /// Sum of the copies of an inference.
     pub copy_ns: u64,
@@ -63,7 +63,7 @@ pub struct Timeline {
     pub steps: Vec<Span>,
 }
 
-/// Predicts a plan on a board with so many compute threads.
+/// Predicts a plan on a board with `threads` compute threads.
 ///
 /// # Panics
 /// When a step waits for a load that waits for that step, or a threshold is out of range: the checker
@@ -73,7 +73,7 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
     simulate_with(plan, &Costs::new(network, profile, threads).sliding(network, &rings))
 }
 
-/// The same with costs at hand, for those who simulate many plans in which the same layers slide.
+/// Predicts a plan by costs at hand, for callers that simulate many plans in which the same layers slide.
 ///
 /// # Panics
 /// As [`simulate`].
@@ -81,7 +81,7 @@ pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
     simulate_of(plan, costs, &Durations::new(plan, costs))
 }
 
-/// The same, unless computing or reading alone takes more than so long: then what that takes.
+/// Predicts a plan, unless computing or reading alone takes more than `most_ns`. Then returns that time as the error.
 ///
 /// # Panics
 /// As [`simulate`].
@@ -139,7 +139,7 @@ pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
     }
 }
 
-/// What the first inference takes, and the last two that are played.
+/// The time of the first inference, and the last two that are played.
 fn inferences(plan: &Plan, durations: &Durations) -> (u64, [Inference; 2]) {
     let mut before = Inference::default();
     let mut now = Inference::default();

@@ -49,7 +49,7 @@ struct Beginning {
     idle: bool,
 }
 
-/// When so many of these are done; 0 for none.
+/// When the first `count` of these are done; 0 for none.
 pub(super) fn ends(spans: &[Span], count: usize) -> i64 {
     count.checked_sub(1).map_or(0, |last| spans[last].end)
 }
@@ -107,7 +107,7 @@ impl<'a> Player<'a> {
         !self.plan.stages.is_empty()
     }
 
-    /// When so many loads are in the arena, and all of those of the inference before.
+    /// When `count` loads are in the arena, and all of those of the inference before.
     fn arrived(&mut self, count: usize) -> i64 {
         if !self.staged() {
             return self.read(count);
@@ -123,7 +123,7 @@ impl<'a> Player<'a> {
         self.done(count as i64, Of::Copies)
     }
 
-    /// When so many loads have been read, and all of those of the inference before.
+    /// When `count` loads have been read, and all of those of the inference before.
     fn read(&mut self, count: usize) -> i64 {
         while self.now.reads.len() < count {
             let first = self.now.reads.len();
@@ -162,7 +162,7 @@ impl<'a> Player<'a> {
         copied.max(self.done(stage.steps.into(), Of::Steps))
     }
 
-    /// What a read takes, of this inference or of the one behind it.
+    /// The times of a read of this inference, or of the next one.
     fn duration(&self, index: usize) -> Read {
         self.durations.reads[index % self.plan.loads.len()]
     }
@@ -245,7 +245,7 @@ impl<'a> Player<'a> {
         at(released.max(last.end), released.max(last.end))
     }
 
-    /// What came so many reads before one, if there was any.
+    /// The arrival `back` reads before one, if there was any.
     fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
         let (inference, at, shift) = self.place(index, back)?;
         let Span { start, end } = inference.reads[at];
@@ -260,13 +260,13 @@ impl<'a> Player<'a> {
             return Some((&*self.now, at, 0));
         }
         let before = self.before?;
-        // Of those earlier than the inference before nothing is left.
+        // Arrivals before the last inference are not kept.
         let at = (before.reads.len() + index).checked_sub(back)?;
         Some((before, at, self.shift))
     }
 
-    /// When so many tasks of a kind are done; less than one of steps, and less than none of others, counts back
-    /// into the inference before. Nothing happened before the first.
+    /// When `count` tasks of a kind are done. Fewer than one step, or fewer than none of the others, counts
+    /// back into the inference before. Nothing happened before the first.
     fn done(&self, count: i64, of: Of) -> i64 {
         let all = |inference: &'a Inference| match of {
             Of::Reads => &inference.reads,

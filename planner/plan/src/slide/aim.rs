@@ -1,10 +1,10 @@
-//! What groups are for, and how long they may be.
+//! The aims of groups, and their longest length.
 
 /// Longest group that is tried where activations alone do not need one, or that reads its weights
 /// again.
 pub(super) const FASTEST: usize = 6;
 
-/// What groups are for.
+/// The aim of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// To stay below the target at the least cost.

@@ -1,4 +1,4 @@
-//! What layers take on their own.
+//! The memory that layers take on their own.
 
 use super::price::slice_bytes;
 use super::times::Times;
@@ -11,7 +11,7 @@ pub(super) fn live_bytes(layers: usize, times: &Times) -> Vec<u64> {
     (0..layers).map(|layer| times.bytes(&(layer..layer + 1))).collect()
 }
 
-/// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
+/// Memory of a layer in the smallest slices: the live buffers, and one panel with its scratch.
 pub(super) fn alone(network: &Network, live: &[u64], threads: u32, layer: usize) -> u64 {
     let all = whole(network, layer);
     let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);

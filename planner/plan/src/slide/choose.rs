@@ -11,11 +11,9 @@ use super::aim::Aim;
 use super::alone::{alone, live_bytes};
 use super::price::Prices;
 use crate::simulate::Costs;
-use crate::steps::whole;
 use eyelet::pack::PAGE;
 use eyelet_model::network::Network;
 use eyelet_model::tables::Tables;
-use std::ops::Range;
 
 /// Shares of the memory next to the tables for which groups are searched.
 const SHARES: [f64; 8] = [1.0, 0.98, 0.94, 0.8, 0.6, 0.4, 0.25, 0.15];
@@ -29,27 +27,12 @@ const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
 
-/// Longest group that is tried where layers could be faster.
-const FOR_SPEED: usize = 4;
-
-/// What a group would be for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Serves {
-    /// Layers that do not find room on their own.
-    Need,
-    /// Layers that could be faster.
-    Speed,
-    Nothing,
-}
-
 /// A network for which groups are searched, for one target or several.
 pub struct Search<'a> {
     prices: Prices<'a>,
     tables: Tables,
-    /// What each layer takes on its own.
+    /// Bytes that each layer takes on its own.
     alone: Vec<u64>,
-    /// Whether a layer's activations go through memory, so that it could gain by sliding.
-    spills: Vec<bool>,
 }
 
 impl<'a> Search<'a> {
@@ -57,9 +40,8 @@ impl<'a> Search<'a> {
         let layers = 0..network.layers.len();
         let prices = Prices::new(network, costs, threads);
         let live = &live_bytes(layers.len(), &prices.times);
-        let alone = layers.clone().map(|layer| alone(network, live, threads, layer)).collect();
-        let spills = layers.map(|layer| costs.spills(&whole(network, layer))).collect();
-        Self { prices, tables: Tables::of(network), alone, spills }
+        let alone = layers.map(|layer| alone(network, live, threads, layer)).collect();
+        Self { prices, tables: Tables::of(network), alone }
     }
 
     /// Bytes that the network takes without groups. Tables and loads that run ahead are not
@@ -73,51 +55,31 @@ impl<'a> Search<'a> {
         budget.saturating_sub(self.tables.least(self.alone.len()))
     }
 
-    /// The cheapest groups with which no layer takes more than `target` bytes; `None` if there are
-    /// none.
+    /// The cheapest division of all layers into groups and layers that do not slide, in which no
+    /// layer takes more than `target` bytes; `None` if there is none. A group has a layer that takes
+    /// more on its own.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
-        // For each number of first layers: how many of them take more than the target.
-        let hot = counted(self.alone.iter().map(|alone| *alone > target));
-        let alone: Vec<_> =
-            self.alone.iter().map(|bytes| (*bytes <= target).then_some(0)).collect();
-        let serves = |layers: &Range<usize>| {
-            let alone = layers.len() == 1 && aim != Aim::Single;
-            let needs = hot[layers.end] > hot[layers.start];
-            if needs && !alone { Serves::Need } else { Serves::Nothing }
-        };
-        self.cheapest(target, aim, &alone, LONGEST, serves)
-    }
-
-    /// The cheapest division of all layers into groups of up to `longest` layers and layers that do
-    /// not slide.
-    fn cheapest(
-        &mut self,
-        target: u64,
-        aim: Aim,
-        alone: &[Option<i64>],
-        longest: usize,
-        serves: impl Fn(&Range<usize>) -> Serves,
-    ) -> Option<Vec<Group>> {
+        // The number of layers, among the first ones, that take more than the target.
+        let mut large = vec![0];
+        for alone in &self.alone {
+            large.push(large[large.len() - 1] + usize::from(*alone > target));
+        }
         // For each number of first layers: the least price, and the last part of the division that
         // has it.
         let mut best: Vec<Option<(i64, Option<Group>)>> = vec![Some((0, None))];
-        let sum =
-            |before: &Option<(i64, Option<Group>)>, more: i64| Some(before.as_ref()?.0 + more);
-        for end in 1..=alone.len() {
-            let least = alone[end - 1].and_then(|price| sum(&best[end - 1], price));
-            let mut least = least.map(|price| (price, None));
-            for start in (end.saturating_sub(longest)..end).rev() {
+        for end in 1..=self.alone.len() {
+            let fits = self.alone[end - 1] <= target;
+            let before = best[end - 1].as_ref().filter(|_| fits);
+            let mut least = before.map(|(price, _)| (*price, None));
+            for start in (end.saturating_sub(LONGEST)..end).rev() {
                 if !self.prices.may_go(&(start..end), target, aim) {
                     break;
                 }
-                let serves = serves(&(start..end));
-                let Some((before, _)) = best[start].as_ref().filter(|_| serves != Serves::Nothing)
-                else {
-                    continue;
-                };
+                let single = end - start == 1 && aim != Aim::Single;
+                let serves = large[end] > large[start] && !single;
+                let Some((before, _)) = best[start].as_ref().filter(|_| serves) else { continue };
                 // A group that is not cheaper than the least is not computed.
                 let below = least.as_ref().map_or(i64::MAX, |(least, _)| least - before);
-                let below = if serves == Serves::Need { below } else { below.min(0) };
                 let found = self.prices.group(start..end, target, aim, below);
                 let found = found.filter(|(_, extra_ns)| *extra_ns < below);
                 if let Some((group, extra_ns)) = found {
@@ -127,7 +89,7 @@ impl<'a> Search<'a> {
             best.push(least);
         }
         let mut groups = Vec::new();
-        let mut end = alone.len();
+        let mut end = self.alone.len();
         while end > 0 {
             match &best[end].as_ref()?.1 {
                 Some(group) => {
@@ -157,30 +119,6 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// These groups, and others that are predicted to be faster than whole layers and take at most
-    /// `target` bytes; `None` if there are no others.
-    pub fn faster(&mut self, groups: &[Group], target: u64) -> Option<Vec<Group>> {
-        let slides = self.sliding(groups);
-        // For each number of first layers: how many slide, and how many go through memory.
-        let spills = counted(self.spills.iter().copied());
-        let taken = counted(slides.iter().copied());
-        let serves = |layers: &Range<usize>| {
-            let count = |of: &[usize]| of[layers.end] - of[layers.start];
-            let gains = layers.len() > 1 && count(&spills) > 0 && count(&taken) == 0;
-            if gains { Serves::Speed } else { Serves::Nothing }
-        };
-        let alone = vec![Some(0); slides.len()];
-        let others = self.cheapest(target, Aim::Sharing, &alone, FOR_SPEED, serves)?;
-        joined(groups, others)
-    }
-
-    /// For each layer: whether it slides in some of these groups.
-    fn sliding(&self, groups: &[Group]) -> Vec<bool> {
-        let mut slides = vec![false; self.alone.len()];
-        groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
-        slides
-    }
-
     /// Ways to slide, one of which has the smallest feasible budget, computed one by one. Ways that
     /// need more than `budget` by estimate are left out. More lines at a time make smaller tables.
     pub fn smallest(&mut self, budget: u64) -> impl Iterator<Item = Vec<Group>> {
@@ -200,9 +138,13 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    /// Lower bound and cost of these layers as a group, by lines at a time.
     #[cfg(test)]
-    pub fn least_and_all(&mut self, layers: &Range<usize>, reloads_weights: bool) -> Vec<[i64; 2]> {
+    pub fn least_and_all(
+        &mut self,
+        layers: &std::ops::Range<usize>,
+        reloads_weights: bool,
+    ) -> Vec<[i64; 2]> {
         self.prices.least_and_all(layers, reloads_weights)
     }
 
@@ -220,8 +162,8 @@ impl<'a> Search<'a> {
         (least, self.groups_for(least, Aim::Single).unwrap_or_default())
     }
 
-    /// The smallest target for which there are groups, to the page, if that is at most `limit`. Of
-    /// all divisions of the layers, it is the one whose largest part is smallest (a path of least
+    /// The smallest target for which there are groups, to the page, if that is at most `limit`. It
+    /// belongs to the division of the layers whose largest part is smallest (a path of least
     /// bottleneck).
     fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
         // For each number of first layers: the bytes of the largest part.
@@ -245,18 +187,4 @@ impl<'a> Search<'a> {
         let least = least[self.alone.len()].next_multiple_of(PAGE);
         (least <= limit).then_some(least)
     }
-}
-
-/// For each number of first values: how many of them are true.
-fn counted(of: impl Iterator<Item = bool>) -> Vec<usize> {
-    let mut counts = vec![0];
-    of.for_each(|counts_too| counts.push(counts[counts.len() - 1] + usize::from(counts_too)));
-    counts
-}
-
-/// Groups in the order of their layers; `None` if there are no others.
-fn joined(groups: &[Group], others: Vec<Group>) -> Option<Vec<Group>> {
-    let mut found = [groups, &others].concat();
-    found.sort_by_key(|group| group.layers.start);
-    (!others.is_empty()).then_some(found)
 }

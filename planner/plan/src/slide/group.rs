@@ -6,7 +6,7 @@ use eyelet::pack::{NONE, Tensor, ring_bytes};
 use eyelet_model::network::Network;
 use std::ops::Range;
 
-/// What is known of a network before any group is formed.
+/// Facts of a network before any group is formed.
 pub struct Facts<'a> {
     pub network: &'a Network,
     /// For each layer its inputs, if its lines can be made one after the other.
@@ -14,13 +14,13 @@ pub struct Facts<'a> {
     /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or
     /// if its tensors are not images of one height, width and pitch.
     inner: Vec<Option<Range<usize>>>,
-    /// For each layer the buffers it touches,
+    /// For each layer the buffers it touches.
     touched: Vec<Vec<usize>>,
-    /// and for each buffer the layers that touch it, in their order.
+    /// For each buffer the layers that touch it, in their order.
     touching: Vec<Vec<usize>>,
     /// For each buffer the first of its tensors.
     tensor_of: Vec<Option<usize>>,
-    /// So many of the first layers slide.
+    /// For each number of first layers: how many of them slide.
     sliding: Vec<usize>,
     /// For each layer the first after it that no group can have with it.
     parted: Vec<usize>,
@@ -71,7 +71,7 @@ impl<'a> Facts<'a> {
             touched.push(buffers);
         }
         let mut parted = vec![usize::MAX; network.layers.len()];
-        // Of each such buffer the layer that touches it next, and the one that writes it next.
+        // For each such buffer: the layer that touches it next, and the one that writes it next.
         let mut next = vec![(usize::MAX, usize::MAX); network.buffers.len()];
         for (layer, buffers) in touched.iter().enumerate().rev() {
             let output = network.tensors[network.layers[layer].output as usize].buffer as usize;
@@ -144,7 +144,7 @@ impl<'a> Facts<'a> {
         let made = self.output(layer).dims[1];
         match &self.operands[layer] {
             Some(_) => self.operands_in(layer, buffer).any(|(_, window)| window.covers(made)),
-            // Of what does not slide some lines may be seen by no window.
+            // A layer that does not slide may have lines that no window sees.
             None => self.touched[layer].contains(&buffer) && !looks_around(self.network, layer),
         }
     }
@@ -154,11 +154,11 @@ impl<'a> Facts<'a> {
         let all = |users: &Range<usize>| {
             self.sliding[users.end] - self.sliding[users.start] == users.len()
         };
-        // What no layer touches has no users.
+        // A buffer that no layer touches has no users.
         self.inner[buffer].as_ref().is_some_and(|users| users.start == usize::MAX || all(users))
     }
 
-    /// The fewest lines that a ring in place of a buffer has: as many as one of its readers sees at
+    /// The fewest lines of a ring in place of a buffer: the most that one of its readers sees at
     /// once.
     pub fn least_lines(&self, buffer: usize) -> u32 {
         let seen = self.touching(buffer).iter().flat_map(|&layer| {
@@ -229,7 +229,7 @@ enum Need {
     Made(Window),
     /// It has read for the last time what the later one writes over.
     Spent(Window),
-    /// It has made as many lines.
+    /// It has made the same number of lines.
     Same,
     /// It is done.
     All,
@@ -237,7 +237,7 @@ enum Need {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
-    /// Of the group's layers.
+    /// The number of the earlier layer among the group's layers.
     pub(super) from: usize,
     need: Need,
 }
@@ -349,7 +349,7 @@ impl Chain {
     }
 }
 
-/// What a later layer needs of an earlier one because of the buffers that both touch.
+/// The needs of a later layer from an earlier one, for the buffers that both touch.
 fn between(facts: &Facts<'_>, earlier: usize, later: usize) -> Vec<Need> {
     let network = facts.network;
     let tensor = |id: u32| &network.tensors[id as usize];
@@ -377,7 +377,7 @@ fn between(facts: &Facts<'_>, earlier: usize, later: usize) -> Vec<Need> {
     needs
 }
 
-/// What two views have in common.
+/// The bytes that two views share.
 enum Meeting {
     Apart,
     /// Channels of the same lines.

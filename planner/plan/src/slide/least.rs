@@ -1,4 +1,4 @@
-//! What a group costs at least, known before its lines are scheduled.
+//! A lower bound for the cost of a group, known before its lines are scheduled.
 //!
 //! A layer makes its lines in chunks, of which only the last may be larger, and by less than a
 //! chunk. So it has at least as many steps as there are whole chunks in it, and each of these takes
@@ -13,16 +13,17 @@ use eyelet::pack::Step;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What layers cost at least beyond the whole, by the lines of a chunk and by what goes through
-/// memory.
+/// Lower bounds for the extra cost of layers, by the lines of a chunk and by the shares that go
+/// through memory.
 #[derive(Default)]
 pub(super) struct Least {
     known: HashMap<(usize, u32), Vec<(Outside, i64)>>,
 }
 
 impl Least {
-    /// Predicted time beyond that of whole layers, at least, of a group that makes so many lines of
-    /// its tallest layer at a time, of whose activations this goes through memory at least.
+    /// Lower bound for the predicted time beyond that of whole layers. The group makes `lines`
+    /// lines of its tallest layer at a time. At least the shares `outside` of its activations go
+    /// through memory.
     pub(super) fn extra_ns(
         &mut self,
         facts: &Facts<'_>,
@@ -53,7 +54,8 @@ impl Least {
     }
 }
 
-/// What goes through memory of the activations of a group's layers, where rings take so many bytes.
+/// The shares of activations of a group's layers that go through memory. `ring` returns the bytes
+/// of a ring.
 pub(super) fn outside(
     facts: &Facts<'_>,
     costs: &Costs,

@@ -32,7 +32,7 @@ pub fn line_lives(
     line_lives_of(&Facts::new(network), steps, rings, together)
 }
 
-/// The same, of a network of which these facts are known.
+/// Returns [`line_lives`] for a network whose facts are known.
 pub fn line_lives_of(
     facts: &Facts<'_>,
     steps: &[Step],

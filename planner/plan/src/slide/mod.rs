@@ -22,8 +22,8 @@ mod choose;
 mod group;
 mod least;
 mod lines;
+mod possible_rings;
 mod price;
-mod rings;
 mod schedule;
 mod shares;
 mod times;
@@ -35,7 +35,7 @@ mod tests;
 
 pub use choose::Search;
 pub use lines::line_lives;
-pub use rings::least_bytes;
+pub use possible_rings::least_bytes;
 pub use shares::Shares;
 pub use touched::{Touched, touched};
 

@@ -1,8 +1,8 @@
-//! What groups take and cost.
+//! The memory and time of groups.
 //!
-//! A group takes the whole buffers that live beside it, its rings, its weights, or two slices where
-//! these are read anew, and the largest scratch of its steps. Where that is too much, its outputs
-//! can lie over dead lines of its inputs.
+//! A group takes the whole buffers that live at the same time, its rings, and the largest scratch
+//! of its steps. It also takes its weights, or two slices if it reads them again. If that is too
+//! much, its outputs can lie over dead lines of its inputs.
 
 use super::aim::{Aim, FASTEST};
 use super::group::{Chain, Facts};
@@ -31,11 +31,11 @@ const FEW_LINES: usize = 2;
 /// Slices of a layer that shall find room where weights are read anew.
 const SLICES_ANEW: u64 = 2;
 
-/// What a step takes of tables that reads a slice anew, with what it computes and its load, in
-/// records of steps.
+/// Records of steps that have the size of the table entries of a step that reads a slice again: its
+/// work and its load included.
 const RECORDS_ANEW: u64 = 5;
 
-/// What a group takes and costs.
+/// The memory and time of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price {
     pub(super) bytes: u64,
@@ -50,13 +50,13 @@ pub(super) struct Prices<'a> {
     threads: u32,
     pub(super) lives: Vec<Lifetime>,
     pub(super) times: Times,
-    /// Bytes of weights of the first so many layers.
+    /// For each number of first layers: the bytes of their weights.
     weights: Vec<u64>,
-    /// Of groups by their layers and lines, and whether they read weights anew.
+    /// Prices of groups by their layers and lines, and whether they read weights again.
     prices: HashMap<(usize, usize, u32, bool), Price>,
     /// Bytes less if outputs lie over dead lines of inputs.
     shares: HashMap<(usize, usize, u32, bool), u64>,
-    /// No more than these.
+    /// Upper bounds for `shares`, by the layers of a group.
     most_shared: HashMap<(usize, usize), u64>,
     /// For each buffer that can be a ring the least that it takes so.
     least_rings: Vec<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Prices<'a> {
     laid: Option<Laid>,
 }
 
-/// A group that makes so many lines at a time.
+/// A group that makes `lines` lines at a time.
 struct Laid {
     layers: Range<usize>,
     lines: u32,
@@ -193,13 +193,13 @@ impl<'a> Prices<'a> {
         if fits { found } else { least(&LINES[..FEW_LINES]).0 }
     }
 
-    /// What goes through memory of the activations of a group's layers, at least.
+    /// Lower bounds for the shares of activations of a group's layers that go through memory.
     fn least_outside(&self, layers: &Range<usize>) -> Vec<Outside> {
         let ring = |buffer| self.facts.is_inner(buffer, layers).then(|| self.least_rings[buffer]);
         outside(&self.facts, self.costs, layers, ring)
     }
 
-    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    /// Lower bound and cost of these layers as a group, by lines at a time.
     #[cfg(test)]
     pub(super) fn least_and_all(
         &mut self,
@@ -214,12 +214,12 @@ impl<'a> Prices<'a> {
         LINES.map(both).to_vec()
     }
 
-    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that
-    /// its rings take.
-    fn beside(&self, layers: &Range<usize>) -> (u64, u64) {
+    /// Bytes of a group's weights and of whole buffers that live at the same time, and the least
+    /// bytes of its rings.
+    fn group_bytes(&self, layers: &Range<usize>) -> (u64, u64) {
         let (mut whole, mut rings) = (self.weights(layers), 0);
         whole += self.times.bytes(layers);
-        // What is inner begins to live inside.
+        // Inner buffers begin to live inside.
         for &buffer in self.times.starts(layers) {
             if self.facts.is_inner(buffer, layers) {
                 rings += self.least_rings[buffer];
@@ -229,10 +229,10 @@ impl<'a> Prices<'a> {
         (whole, rings)
     }
 
-    /// The same, without the weights of a group that reads them anew.
+    /// Returns [`group_bytes`](Self::group_bytes), without weights if the group reads them again.
     fn kept(&self, layers: &Range<usize>, reloads_weights: bool) -> (u64, u64) {
-        let (beside, rings) = self.beside(layers);
-        (beside - if reloads_weights { self.weights(layers) } else { 0 }, rings)
+        let (group_bytes, rings) = self.group_bytes(layers);
+        (group_bytes - if reloads_weights { self.weights(layers) } else { 0 }, rings)
     }
 
     /// Bytes of weights of a group, in whole pages.
@@ -240,8 +240,8 @@ impl<'a> Prices<'a> {
         (self.weights[layers.end] - self.weights[layers.start]).next_multiple_of(PAGE)
     }
 
-    /// How a group makes so many lines at a time. One is asked for its price, for what it shares,
-    /// and for other numbers of lines.
+    /// How a group makes `lines` lines at a time. The last one is kept, since its price, its shares
+    /// and other numbers of lines follow.
     fn laid(&mut self, layers: &Range<usize>, lines: u32) -> Laid {
         let chain = match self.laid.take().filter(|laid| laid.layers == *layers) {
             Some(laid) if laid.lines == lines => return laid,
@@ -317,7 +317,7 @@ impl<'a> Prices<'a> {
         saved
     }
 
-    /// The same, known or reckoned once.
+    /// Returns [`shared`](Self::shared), computed once.
     fn shared_by(&mut self, layers: &Range<usize>, lines: u32, reloads_weights: bool) -> u64 {
         let key = (layers.start, layers.end, lines, reloads_weights);
         if let Some(bytes) = self.shares.get(&key) {
@@ -350,12 +350,12 @@ impl<'a> Prices<'a> {
         };
         let outside = outside(&self.facts, self.costs, layers, ring);
         let (mut steps, mut computing, mut reading) = (0, 0, 0);
-        // The largest step of each layer stands for its scratch. Of a layer, steps with as many
-        // rows take as long.
+        // The largest step of each layer stands for its scratch. Steps of a layer with the same
+        // number of rows take the same time.
         let mut largest: Vec<Option<Step>> = vec![None; layers.len()];
         let mut before = vec![(0, 0); layers.len()];
         for mut step in steps_of(network, chain, schedule) {
-            // What is read anew comes by panels.
+            // Weights that are read again come by panels.
             let slices = if reloads_weights { step.count.max(1) } else { 1 };
             step.count = step.count.div_ceil(slices);
             steps += u64::from(slices);
@@ -380,7 +380,7 @@ impl<'a> Prices<'a> {
             slices + panel_scratch_bytes(network, step, self.threads)
         };
         let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
-        // Each makes as many lines as others before, nearly always.
+        // Nearly every step makes the same number of lines as a step before.
         let records = steps * if reloads_weights { RECORDS_ANEW } else { 1 };
         let record = if network.mapped.is_some() { 0 } else { size_of::<StepRecord>() };
         let tables = records * record as u64;

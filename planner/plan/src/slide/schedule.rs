@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Lines that one step makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Of the group's layers.
+    /// The number of the layer in its group.
     pub member: usize,
     pub lines: Range<u32>,
 }
@@ -53,8 +53,8 @@ impl Schedule {
     }
 }
 
-/// The lines that a layer makes at a time whose lines come by tiles, if the tallest of its group
-/// makes so many.
+/// The lines that a layer makes at a time, whole tiles of them, if the tallest layer of its group
+/// makes `lines`.
 pub(super) fn chunk(lines: u32, height: u32, tallest: u32, tile: u32) -> u32 {
     let share = u64::from(lines) * u64::from(height) / u64::from(tallest);
     (share as u32).max(1).next_multiple_of(tile)
@@ -106,8 +106,8 @@ impl Run<'_> {
 
     fn make(&mut self, index: usize, end: u32) {
         let lines = self.done[index]..end;
-        // What a layer makes in a row may be made slice by slice, so that all of it is there at
-        // once, whatever of it is read.
+        // Lines that a layer makes in a row may be made slice by slice. Then all of them are there
+        // at once, whichever are read.
         if self.row.0 != index {
             self.row = (index, lines.start);
         }

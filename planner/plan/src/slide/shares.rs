@@ -11,7 +11,7 @@
 use super::group::Facts;
 use eyelet_model::network::Network;
 
-/// What decides on it.
+/// The facts that decide it.
 pub struct Shares {
     /// For each layer the first behind it that no group can have with it; itself if it does not
     /// slide.
@@ -77,7 +77,7 @@ impl Shares {
     }
 }
 
-/// Those of some buffers that have lines of their own: the place among them, and the span.
+/// The buffers among `buffers` that have lines of their own: their place in it, and their span.
 fn spans<'a>(
     shares: &'a Shares,
     buffers: &'a [usize],

@@ -5,7 +5,7 @@ use crate::memory::Lifetime;
 use eyelet_model::network::Network;
 use std::ops::Range;
 
-/// Of lifetimes in which layer `l` has the time `l + 1`.
+/// Buffers by the start and the end of their lifetimes, in which layer `l` has the time `l + 1`.
 pub(super) struct Times {
     starts: Order,
     ends: Order,
@@ -14,9 +14,9 @@ pub(super) struct Times {
 /// Buffers in the order of a time.
 struct Order {
     buffers: Vec<usize>,
-    /// How many of them have a time before each one,
+    /// For each time: how many buffers have an earlier one.
     before: Vec<usize>,
-    /// and the bytes of these.
+    /// For each time: bytes of the buffers that have an earlier one.
     bytes: Vec<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Times {
         self.starts.within(layers)
     }
 
-    /// Those that cease to.
+    /// The buffers that cease to live in one of these layers.
     pub(super) fn ends(&self, layers: &Range<usize>) -> &[usize] {
         self.ends.within(layers)
     }

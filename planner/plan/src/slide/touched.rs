@@ -1,4 +1,4 @@
-//! What a step of a layer that slides has to have of the images that it reads and makes.
+//! The lines of images that a step of a sliding layer must have.
 
 use super::group::Facts;
 use super::window::Window;
@@ -16,8 +16,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// The fewest bytes that a step touches which makes so many lines. No others may be written
-    /// there.
+    /// The fewest bytes that a step of `lines` lines touches. Nothing else may be written there.
     pub fn bytes(&self, lines: u32) -> u64 {
         u64::from(self.window.fewest(lines, self.made)).saturating_mul(self.line)
     }

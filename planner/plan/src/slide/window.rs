@@ -12,9 +12,9 @@ use std::ops::Range;
 pub struct Window {
     /// Input lines that one output line sees.
     reach: i64,
-    /// Input lines from one output line to the next, in parts of a line,
+    /// Input lines from one output line to the next, in parts of a line.
     stride: i64,
-    /// of which so many are one.
+    /// Parts of a line.
     parts: i64,
     /// Lines of padding above, in parts.
     pad: i64,
@@ -66,21 +66,21 @@ impl Window {
         self.start(made.into()).clamp(0, self.height) as u32
     }
 
-    /// The end of the lines from which so many are made.
+    /// The end of the input lines from which the first `made` output lines are made.
     pub fn end(&self, made: u32) -> u32 {
         let made = i64::from(made.next_multiple_of(self.tile));
         (self.start(made - 1) + self.reach).clamp(0, self.height) as u32
     }
 
-    /// The most lines that one of so many output lines sees at once, however they are made.
+    /// The most input lines that one of `made` output lines sees at once, however they are made.
     pub fn reach(&self, made: u32) -> u32 {
         let alone = Self { tile: 1, ..*self };
         let lines = (0..made).map(|line| alone.lines(line..line + 1));
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
     }
 
-    /// The fewest lines from which so many of all output lines are made: what lies beside the image
-    /// is at its first and at its last lines.
+    /// The fewest input lines from which `lines` of `made` output lines are made. Padding is only
+    /// at the first and the last lines.
     pub fn fewest(&self, lines: u32, made: u32) -> u32 {
         let alone = Self { tile: 1, ..*self };
         let lines = lines.min(made);
@@ -93,7 +93,7 @@ impl Window {
         (self.parts == 1).then_some(self.stride as u32)
     }
 
-    /// Whether the first and the last input line are read for some of so many output lines.
+    /// Whether some of `made` output lines read the first and the last input line.
     pub fn spans(&self, made: u32) -> bool {
         let alone = Self { tile: 1, ..*self };
         let lines = |line: u32| alone.lines(line..line + 1);
@@ -101,7 +101,7 @@ impl Window {
         made > 0 && of(0).0 == 0 && of(0).1 > 0 && of(made - 1).1 == self.height
     }
 
-    /// Whether all input lines are read for some of so many output lines.
+    /// Whether each input line is read for some of `made` output lines.
     pub fn covers(&self, made: u32) -> bool {
         self.spans(made) && !self.skips()
     }

@@ -1,9 +1,11 @@
-//! Runs of single layers, timed: in turns, so that what disturbs a machine disturbs all layers, on one thread and on all.
+//! Runs of single layers, timed in turns, so that a disturbance of the machine affects all layers, on one thread and on
+//! all.
 //!
-//! A machine's clock and what its neighbours leave of it change from second to second: what was measured one after the other could not be told
-//! apart. Of the times of each layer the lower quartile counts: it is what the machine does when it is left alone, as long as that is a third of the
-//! time or so. A shared processor has two speeds, and whatever lay between them would be one for some layers and the other for the
-//! rest. The speed probe measures how fast it was altogether.
+//! A machine's clock, and the share that its neighbours leave, change from second to second. So layers that were measured
+//! one after the other could not be compared. The lower quartile of each layer's times counts: it is the time of an
+//! undisturbed machine, if the machine is undisturbed for a third of the time or so. A shared processor has two speeds, and
+//! whatever lay between them would be one for some layers and the other for the rest. The speed probe measures how fast it
+//! was altogether.
 
 use super::Patience;
 use super::done::Done;
@@ -73,7 +75,7 @@ impl Weights {
         Some(Self { arena, bytes, oldest: 0 })
     }
 
-    /// Where so many bytes begin; `None` if there are not so many.
+    /// The offset of `bytes` free bytes; `None` if there are fewer.
     fn take(&mut self, bytes: usize, state: State) -> Option<usize> {
         let cold = state == State::Cold;
         let fits = |from: usize| from + bytes <= self.bytes;
@@ -89,7 +91,7 @@ impl Weights {
 /// A layer with memory for everything that it needs.
 pub(super) struct Bench<'a> {
     layer: &'a Layer,
-    /// What steps compute it by, as in [`Network::on_load`].
+    /// The method of its steps, as in [`Network::on_load`].
     method: Method,
     inputs: [Tensor; INPUTS],
     output: Tensor,
@@ -132,7 +134,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Nanoseconds of so many runs, one after the other, after some that are not counted.
+    /// Nanoseconds of runs one after the other, after some that are not counted.
     pub(super) fn turn(
         &mut self,
         device: &dyn Device,
@@ -200,9 +202,9 @@ impl<'a> Bench<'a> {
 /// In what state a layer is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum State {
-    /// With weights in a cache,
+    /// With weights in a cache.
     Warm,
-    /// and the least scratch.
+    /// With weights in a cache and the least scratch.
     Cramped,
     /// With weights in memory.
     Cold,
@@ -221,11 +223,11 @@ impl State {
     }
 }
 
-/// What layers take on each of two devices.
+/// Times of layers on each of two devices.
 pub(super) struct Times {
-    /// Of each layer, or `None` if these kernels cannot run it.
+    /// The times of each layer, or `None` if these kernels cannot run it.
     pub(super) layers: Vec<Option<[f64; 2]>>,
-    /// Of all layers together: how steady the devices were.
+    /// How steady the devices were, over all layers together.
     pub(super) turns: [Extremes; 2],
 }
 

@@ -1,7 +1,7 @@
 //! How much of the cache that processors share is one's own.
 //!
 //! A system tells the size of a chip's cache. A virtual machine has as much of it as its neighbours leave, and on some chips a
-//! processor fills only its part: what is used again stays in memory's rate long before the told size is reached (64 MiB of 480 told).
+//! processor fills only its part: what is used again stays in memory's rate long before the declared size is reached (64 MiB of 480 declared).
 
 use super::bench::{Line, median};
 use eyelet::arena::MappedArena;
@@ -15,29 +15,29 @@ const TIMES: usize = 3;
 /// No more memory than this is looked at.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// Bytes of a cache of `told` bytes, shared, that stay there while they are used again and again: as `told`, or halves of it down to
+/// Bytes of a cache of `declared` bytes, shared, that stay there while they are used again and again: as `declared`, or halves of it down to
 /// eight times a thread's `own`. All of them, where memory is not much slower or nothing can be measured.
-pub fn shared_bytes(own: u64, told: u64) -> u64 {
-    let most = (2 * told).min(MOST_BYTES);
+pub fn shared_bytes(own: u64, declared: u64) -> u64 {
+    let most = (2 * declared).min(MOST_BYTES);
     let least = (8 * own).max(1 << 20);
-    let Ok(mut arena) = MappedArena::new(most as usize) else { return told };
+    let Ok(mut arena) = MappedArena::new(most as usize) else { return declared };
     let mut memory = arena.memory();
     let memory = memory.as_mut_slice();
     memory.fill(1);
     let lines: &[Line] = bytemuck::cast_slice(memory);
     let gbs = |bytes: u64| gbs(&lines[..(bytes / 64) as usize]);
-    kept(least, told, most, gbs)
+    kept(least, declared, most, gbs)
 }
 
-/// The largest of `told` bytes and its halves that come at a rate nearer to that of the `least` than to that of the `most`.
-fn kept(least: u64, told: u64, most: u64, gbs: impl Fn(u64) -> f64) -> u64 {
+/// The largest of `declared` bytes and its halves that come at a rate nearer to that of the `least` than to that of the `most`.
+fn kept(least: u64, declared: u64, most: u64, gbs: impl Fn(u64) -> f64) -> u64 {
     let between = (gbs(least) * gbs(most)).sqrt();
-    let halves = std::iter::successors(Some(told), |bytes| Some(bytes / 2));
+    let halves = std::iter::successors(Some(declared), |bytes| Some(bytes / 2));
     let mut sizes = halves.take_while(|bytes| *bytes > least).filter(|bytes| *bytes < most);
-    sizes.find(|bytes| gbs(*bytes) >= between).unwrap_or(least.min(told))
+    sizes.find(|bytes| gbs(*bytes) >= between).unwrap_or(least.min(declared))
 }
 
-/// Rate of going through so many lines.
+/// Rate of reading these lines.
 fn gbs(lines: &[Line]) -> f64 {
     let begin = Instant::now();
     let mut times = Vec::new();
@@ -63,12 +63,12 @@ mod tests {
     #[test]
     fn as_much_is_kept_as_comes_fast() {
         let gbs = |own: u64| move |bytes: u64| if bytes <= own { 30.0 } else { 16.0 };
-        let (least, told, most) = (8 << 20, 480 << 20, 512 << 20);
-        assert_eq!(kept(least, told, most, gbs(96 << 20)), 60 << 20);
-        assert_eq!(kept(least, told, most, gbs(500 << 20)), told);
-        assert_eq!(kept(least, told, most, gbs(8 << 20)), least);
+        let (least, declared, most) = (8 << 20, 480 << 20, 512 << 20);
+        assert_eq!(kept(least, declared, most, gbs(96 << 20)), 60 << 20);
+        assert_eq!(kept(least, declared, most, gbs(500 << 20)), declared);
+        assert_eq!(kept(least, declared, most, gbs(8 << 20)), least);
         // A cache that is no faster than memory is as large as it is said to be.
-        assert_eq!(kept(least, told, most, |_| 16.0), told);
+        assert_eq!(kept(least, declared, most, |_| 16.0), declared);
     }
 
     #[test]

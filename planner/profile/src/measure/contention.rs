@@ -1,9 +1,9 @@
-//! What computing loses while storage is read: measured by doing both at once.
+//! Measures the time that computing loses while storage is read, by doing both at once.
 //!
 //! Convolutions are computed over and over, while another thread now reads, and verifies what it has read, and now does not.
-//! What they take longer is divided by the bytes that were read meanwhile. Once all that is used fits the cache that
-//! processors share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those
-//! here read much, some and little of it, as a network's do in turn.
+//! Their extra time is divided by the bytes that were read meanwhile. Once all that is used fits the cache that processors
+//! share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those here read
+//! much, some and little of it, as a network's do in turn.
 
 use super::bench::{Bench, State, Weights, median};
 use super::done::Done;
@@ -21,7 +21,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a read, and what reads take turns in: near, and far.
+/// Bytes of a read, and the arenas in which reads take turns: one fits the last-level cache, one does not.
 const READ_BYTES: u64 = 1 << 20;
 const ARENA_BYTES: [u64; 2] = [8 << 20, 96 << 20];
 
@@ -32,11 +32,12 @@ const TURN: Duration = Duration::from_millis(8);
 /// A layer, and what it loses for each byte that is read meanwhile.
 struct Case<'a> {
     bench: Bench<'a>,
-    far: bool,
+    /// Weights and reads are in memory rather than in the last-level cache.
+    dram: bool,
     lost: Vec<f64>,
 }
 
-/// What the reader is told, and tells.
+/// Messages to and from the reader.
 #[derive(Default)]
 struct Reading {
     /// Bytes of the arena in which reads take turns; 0 to rest.
@@ -74,7 +75,7 @@ impl Reading {
     /// Computes for a turn while reads take turns in so much room. Nanoseconds, runs, and bytes that were read.
     fn turn(&self, case: &mut Case<'_>, weights: &mut Weights, room: u64) -> [f64; 3] {
         self.room.store(room, Ordering::Relaxed);
-        let state = if case.far { State::Cold } else { State::Warm };
+        let state = if case.dram { State::Cold } else { State::Warm };
         // The first run is not counted: it brings what others have driven out of the caches back.
         let _ = case.bench.run(&Inline, weights, state);
         let (begin, before) = (Instant::now(), self.read.load(Ordering::Relaxed));
@@ -87,7 +88,7 @@ impl Reading {
     }
 }
 
-/// Measures both in so many pairs of turns, reading from the first `file_bytes` of a file; each on its cores.
+/// Measures both in `pairs` pairs of turns, each on its cores. Reads the first `file_bytes` bytes of a file.
 pub fn measure(
     kernels: &Kernels,
     name: &CStr,
@@ -110,9 +111,9 @@ pub fn measure(
     arena.memory().as_mut_slice().fill(1);
     let mut source = Source::open(name, io)?;
     // Those that these kernels can compute.
-    let case = |(network, far)| {
+    let case = |(network, dram)| {
         let bench = Bench::new(network, kernels, 1, false)?;
-        Some(Case { bench, far, lost: Vec::new() })
+        Some(Case { bench, dram, lost: Vec::new() })
     };
     let both = |network| [(network, false), (network, true)];
     let mut cases: Vec<Case> = networks.iter().flat_map(both).filter_map(case).collect();
@@ -127,17 +128,17 @@ pub fn measure(
         for pair in 0..pairs {
             done.set(pair as f64 / pairs as f64);
             for case in &mut cases {
-                let room = ARENA_BYTES[usize::from(case.far)];
+                let room = ARENA_BYTES[usize::from(case.dram)];
                 // Who comes first finds what others have left: both do, in turn.
                 let mut turn = |room| reading.turn(case, &mut weights, room);
-                let (alone, beside) = match pair % 2 {
+                let (alone, reading_too) = match pair % 2 {
                     0 => (turn(0), turn(room)),
                     _ => {
-                        let beside = turn(room);
-                        (turn(0), beside)
+                        let reading_too = turn(room);
+                        (turn(0), reading_too)
                     }
                 };
-                let ([alone_ns, alone, _], [ns, runs, bytes]) = (alone, beside);
+                let ([alone_ns, alone, _], [ns, runs, bytes]) = (alone, reading_too);
                 let longer = ns - runs * alone_ns / f64::max(alone, 1.0);
                 case.lost.push(longer / f64::max(bytes, 1.0));
             }
@@ -146,9 +147,9 @@ pub fn measure(
         cores.free();
         reader.join().expect("a reader does not panic")
     })?;
-    let mean = |far: bool| {
+    let mean = |dram: bool| {
         let of: Vec<f64> =
-            cases.iter().filter(|c| c.far == far).map(|c| median(c.lost.clone())).collect();
+            cases.iter().filter(|c| c.dram == dram).map(|c| median(c.lost.clone())).collect();
         // Noise may make computing look faster beside reading; it is not.
         (of.iter().sum::<f64>() / f64::max(of.len() as f64, 1.0)).max(0.0)
     };

@@ -16,12 +16,13 @@ pub struct Done<'a> {
 }
 
 impl<'a> Done<'a> {
-    /// Of the whole measurement. The function gets 0 to 1, and never while something is timed.
+    /// Progress of the whole measurement. The function gets 0 to 1, and is never called while
+    /// something is timed.
     pub fn new(report: &'a dyn Fn(f64)) -> Self {
         Self { report, part: 0.0..1.0 }
     }
 
-    /// Of a part of it.
+    /// Progress of a part of it.
     pub fn of(&self, part: Range<f64>) -> Self {
         Self { report: self.report, part }
     }

@@ -83,7 +83,8 @@ impl Measured {
         groups.each_ref().map(|group| self.of(group))
     }
 
-    /// What follows from the layers of each class. A class without a kernel of its own costs what convolutions do.
+    /// The rates that follow from the layers of each class. A class without a kernel of its own has the costs of
+    /// convolutions.
     fn rates(&self, kernels: &Kernels, team: f64) -> Compute {
         let slow = Fit { rate: 1.0, piece_ns: 0.0, sped: 1.0 };
         let conv_1x1 = Fit::new(&self.class(Class::Conv1x1)).unwrap_or(slow);
@@ -128,28 +129,29 @@ impl Measured {
         }
     }
 
-    /// What follows from further layers, one after the other: each by what is known before.
+    /// Fits the rest to further layers, one number after the other, each with those found before.
     fn fit_rest(&self, compute: &mut Compute) {
         let groups = &self.groups;
-        // What a step costs that has next to nothing to do.
+        // The cost of a step that has next to nothing to do.
         let beyond = self.of(&groups.small).first().map_or(0.0, |s| s.ns[1] - s.work.ns(compute));
         compute.step_overhead_ns = beyond.max(100.0) as u64;
         let mut all = self.class(Class::Winograd);
         all.extend(self.of(&groups.spilling));
         fit_winograd(compute, &all, &self.of(&groups.cramped));
-        let shared_bytes = cache_bytes(3).map(|told| shared_bytes(compute.cache_bytes, told));
+        let shared_bytes =
+            cache_bytes(3).map(|declared| shared_bytes(compute.cache_bytes, declared));
         compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
         // Where the cache has room for them beside what else there is.
-        let near = self.of(&groups.near);
-        let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
-        compute.shared_cache_gbs = near.map_or(0.0, |s| s.weights() / s.ns[0]);
+        let in_llc = self.of(&groups.in_llc);
+        let in_llc = in_llc.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
+        compute.shared_cache_gbs = in_llc.map_or(0.0, |s| s.weights() / s.ns[0]);
         compute.exposed = exposed(&self.pair(&groups.balanced), compute);
         compute.winograd_exposed = winograd_exposed(&self.pair(&groups.winograd), compute);
         compute.transform_weights_gbs =
             transform_weights_gbs(&self.of(&groups.transforming), compute);
     }
 
-    /// Those of a group that these kernels can run.
+    /// The samples of a group that these kernels can run.
     fn of(&self, group: &Range<usize>) -> Vec<Sample<'_>> {
         let sample = |index: usize| {
             let network = &self.layers.0[index].0;
@@ -160,7 +162,7 @@ impl Measured {
     }
 }
 
-/// What a class's layers take: their work at a rate, and for each piece something more.
+/// The time of a class's layers: their work at a rate, and a fixed time for each piece.
 #[derive(Clone, Copy)]
 struct Fit {
     rate: f64,
@@ -193,7 +195,7 @@ struct Groups {
     classes: [Range<usize>; CLASSES.len()],
     /// A layer with next to nothing to do.
     small: Range<usize>,
-    near: Range<usize>,
+    in_llc: Range<usize>,
     /// Warm, then cold.
     balanced: [Range<usize>; 2],
     /// Warm, then cold.
@@ -217,7 +219,7 @@ impl Groups {
         Self {
             classes,
             small: asked.add(vec![layers::conv(isa, 8, 1, 16, 64)], State::Warm),
-            near: asked.add(layers::near(isa), State::Warm),
+            in_llc: asked.add(layers::in_llc(isa), State::Warm),
             balanced: [State::Warm, State::Cold]
                 .map(|state| asked.add(layers::balanced(isa), state)),
             depthwise: [State::Warm, State::Cold]
@@ -232,10 +234,10 @@ impl Groups {
     }
 }
 
-/// What was measured of a machine's kernels.
+/// Measurements of a machine's kernels.
 pub struct Kernel {
     pub rates: Compute,
-    /// Of convolutions: the floating-point operations of each, and the nanoseconds that it takes on one thread.
+    /// For each convolution: its floating-point operations, and its nanoseconds on one thread.
     pub convolutions: Vec<(f64, f64)>,
     /// How steady it was, on one thread and on all.
     pub turns: [Extremes; 2],
@@ -267,15 +269,15 @@ fn scaling(sped: [f64; 2], team: f64) -> f64 {
     if more > 0.0 { (((sped[0] + sped[1]) / 2.0 - 1.0) / more).clamp(0.0, 1.0) } else { 1.0 }
 }
 
-/// What layers take longer for each byte of weights that is in memory, and not in a cache.
+/// Extra time of layers for each byte of weights that is in memory instead of a cache.
 fn waited([warm, cold]: &[Vec<Sample>; 2]) -> f64 {
     let sum = |samples: &[Sample]| samples.iter().map(|s| s.ns[0]).sum::<f64>();
     let bytes: f64 = cold.iter().map(Sample::weights).sum();
     if bytes > 0.0 { ((sum(cold) - sum(warm)) / bytes).max(0.0) } else { 0.0 }
 }
 
-/// What is left of the time of Winograd convolutions when the operations of their products are taken off: with all the scratch
-/// that they can use, and with the least.
+/// Fits the time of Winograd convolutions beyond the operations of their products, with all the scratch that they can use,
+/// and with the least.
 fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
     let all = all.iter().map(|sample| (sample, false));
     let samples: Vec<_> = all.chain(least.iter().map(|sample| (sample, true))).collect();
@@ -297,7 +299,7 @@ fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
 /// The rate of transforming weights with which steps that do so are predicted to take as long together as they do. Weights come
 /// from memory, and what is made of them stays in a thread's cache.
 fn transform_weights_gbs(samples: &[Sample], compute: &Compute) -> f64 {
-    // Bytes made, and what is predicted of making so many a nanosecond.
+    // Bytes made, and the predicted time at a rate of `gbs`.
     let of = |gbs: f64| {
         let compute = Compute { transform_weights_gbs: gbs, ..compute.clone() };
         let each = samples.iter().filter_map(|sample| transforming(sample.network, &compute));
@@ -337,7 +339,7 @@ fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Optio
     let llc_bytes = compute.llc_bytes() as f64;
     let places = [
         (cold, compute.bandwidth_gbs(1.0), f64::INFINITY),
-        (warm, compute.near_gbs(1.0), llc_bytes),
+        (warm, compute.llc_gbs(1.0), llc_bytes),
     ];
     for (samples, gbs, most) in places {
         for sample in samples {
@@ -354,11 +356,11 @@ fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Optio
     (shorter > 0.0).then(|| (beyond / shorter).clamp(0.0, 1.0))
 }
 
-/// A cache of the first processor, by its level, as the system tells it.
+/// A cache of the first processor, by its level, as the system declares it.
 fn cache_bytes(level: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
-    let told = std::fs::read_to_string(path).ok()?;
-    Some(told.trim().strip_suffix('K')?.parse::<u64>().ok()? << 10)
+    let declared = std::fs::read_to_string(path).ok()?;
+    Some(declared.trim().strip_suffix('K')?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ fn strided(mut network: Network) -> Network {
     network
 }
 
-/// A 3x3 convolution in groups of so many channels, of which panels hold several.
+/// A 3x3 convolution in groups of `group` channels, of which panels hold several.
 fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
     let mut network = depthwise(isa, size, 3, channels);
     let layer = &mut network.layers[0];
@@ -111,7 +111,7 @@ pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u
 
 /// Matrices of weights, the largest first. The first that takes no more than half of what a processor has of a shared cache is
 /// there beside what else there is.
-pub(super) fn near(isa: Isa) -> Vec<Network> {
+pub(super) fn in_llc(isa: Isa) -> Vec<Network> {
     let of = |channels, outputs| conv(isa, 1, 1, channels, outputs);
     vec![of(2048, 960), of(1024, 960), of(1024, 448)]
 }
@@ -252,12 +252,12 @@ pub(super) fn spilling(isa: Isa) -> Vec<Network> {
     vec![winograd(isa, 4, 112, 64, 128), winograd(isa, 4, 112, 128, 128)]
 }
 
-/// Those whose weights a thread's cache holds, to be computed in the smallest blocks.
+/// Winograd convolutions whose weights a thread's cache holds, to be computed in the smallest blocks.
 pub(super) fn in_small_blocks(isa: Isa) -> Vec<Network> {
     vec![winograd(isa, 4, 56, 16, 64), winograd(isa, 4, 56, 128, 32), winograd(isa, 2, 56, 64, 64)]
 }
 
-/// Those whose weights take about as long to read as to use.
+/// Winograd convolutions whose weights take about as long to read as to use.
 pub(super) fn balanced_winograd(isa: Isa) -> Vec<Network> {
     vec![
         winograd(isa, 2, 14, 256, 256),
@@ -295,7 +295,7 @@ mod tests {
             u64::from(layer.panels) * u64::from(layer.panel_bytes)
         };
         for isa in Isa::ALL {
-            let all: Vec<u64> = near(isa).into_iter().map(bytes).collect();
+            let all: Vec<u64> = in_llc(isa).into_iter().map(bytes).collect();
             for (bytes, shared) in all.iter().zip([16 << 20, 8 << 20, 4 << 20]) {
                 assert!((shared / 3..=shared / 2).contains(bytes), "{isa:?}: {bytes} of {shared}");
             }

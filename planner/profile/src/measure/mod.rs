@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long to measure. What disturbs a machine for a moment disturbs a short measurement more.
+/// How long to measure. A short disturbance of a machine affects a short measurement more.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For all layers on all devices.
@@ -40,9 +40,9 @@ pub struct Patience {
     /// For reads of all sizes, and the least number of rounds of them.
     reads: Duration,
     rounds: usize,
-    /// Of turns of computing, without reads and with them.
+    /// Pairs of turns of computing, without reads and with them.
     pairs: usize,
-    /// Of the file that is read.
+    /// Bytes of the file that is read.
     file_bytes: u64,
 }
 
@@ -119,7 +119,7 @@ pub fn measure(
     // A folder that cannot be written to is found out before the layers take their time.
     Scratch::file(folder).map_err(|error| MeasureError::File { path: folder.to_owned(), error })?;
     let cores = unequal::find(Path::new(unequal::CORES));
-    // Of two kinds of cores, threads have those that they have in a run.
+    // With two kinds of cores, threads have the cores that they have in a run.
     let own = cores.as_ref().and_then(|cores| {
         let placement = cores.placement(threads);
         Cores::pinned(&placement.compute_cores, placement.loader_core).ok()
@@ -140,9 +140,9 @@ pub fn measure(
     let _ = confine_current(&before);
     drop(pool);
     let latency_ns = compute.step_overhead_ns;
-    let beside = (threads, cores.as_ref());
+    let computing = (threads, cores.as_ref());
     let (storage, reads) =
-        storage::measure(folder, io, latency_ns, kernels, beside, patience, &done)?;
+        storage::measure(folder, io, latency_ns, kernels, computing, patience, &done)?;
     let delays = Delays::fit(&storage.reads, &convolutions, compute.step_overhead_ns as f64);
     let [one_thread, all_threads] = turns;
     let isa = kernels.isa();
@@ -167,7 +167,7 @@ pub fn measure(
         delays: Some(delays),
         steadiness: Some(Steadiness { one_thread, all_threads, reads }),
     };
-    // What was measured must be a profile that can be read again.
+    // The measurements must make a profile that can be read again.
     Ok(Profile::parse("the measured profile", &profile.to_toml())?)
 }
 

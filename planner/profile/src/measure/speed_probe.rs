@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const SIZE: u32 = 14;
 const CHANNELS: u32 = 128;
 
-/// What it computes.
+/// Its floating-point operations.
 const FLOPS: f64 = 2.0 * (SIZE * SIZE * CHANNELS * CHANNELS) as f64;
 
 /// Runs of each time that are counted.
@@ -25,8 +25,8 @@ const COUNTED: usize = 16;
 /// How long the present speed is taken.
 const PRESENT: Duration = Duration::from_millis(50);
 
-/// Operations a nanosecond on so many threads, now, whatever else the processor does. Takes 50 ms, and threads of
-/// its own. `None` where the kernels are not for this machine, or threads or memory lack.
+/// Present rate of `threads` threads, in operations a nanosecond, whatever else the processor does. Takes 50 ms,
+/// and threads of its own. `None` if the kernels are not for this machine, or if there are no threads or memory.
 pub fn present_gflops(isa: Isa, threads: u32) -> Option<f64> {
     static POOL: Pool = Pool::new();
     let network = network(isa);
@@ -35,7 +35,7 @@ pub fn present_gflops(isa: Isa, threads: u32) -> Option<f64> {
         0 | 1 => probe.times_during(PRESENT, &Inline),
         _ => probe.times_during(PRESENT, &POOL.start(threads as usize, None).ok()?),
     };
-    // What disturbs is counted: an inference meets it, too.
+    // Disturbances count: an inference meets them, too.
     (!times.is_empty()).then(|| gflops(times.iter().sum::<f64>() / times.len() as f64))
 }
 
@@ -56,7 +56,8 @@ pub struct SpeedProbe<'a> {
 }
 
 impl<'a> SpeedProbe<'a> {
-    /// For devices of at most so many threads. `None` if the kernels cannot run it, or there is no memory.
+    /// For devices of at most `threads` threads. `None` if the kernels cannot run it, or there is no
+    /// memory.
     pub fn new(network: &'a Network, kernels: &'a Kernels, threads: u32) -> Option<Self> {
         let bench = Bench::new(network, kernels, threads as usize, false)?;
         let layer = &network.layers[0];

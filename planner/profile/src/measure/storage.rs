@@ -25,13 +25,14 @@ use std::time::{Duration, Instant};
 /// Sizes of reads that are measured.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache;
+/// Memory that reads fill, one place after the other. Like the places of loads, it is not in the cache.
 const ARENA_BYTES: u64 = 64 << 20;
 
-/// and of so much, which the cache holds that processors share.
-const NEAR_BYTES: u64 = 8 << 20;
+/// Memory that reads fill and that the last-level cache holds.
+const LLC_BYTES: u64 = 8 << 20;
 
-/// A turn of reads one after the other has this many bytes, at least one read and at most so many.
+/// Bytes of a turn of reads one after the other. A turn has at least one read, and at most
+/// [`TURN_READS`].
 const TURN_BYTES: u64 = 8 << 20;
 const TURN_READS: u64 = 64;
 
@@ -45,9 +46,8 @@ const DEEPER_TURN: Duration = Duration::from_millis(5);
 /// More than most storage reads in a turn.
 const DEEPER_BYTES: u64 = 24 << 20;
 
-/// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
-/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`. Also
-/// returns how steady it was.
+/// Measures the storage that `folder` is on, as `io` reads it: with everything in the page cache, unless reads bypass it,
+/// and as a loader reads it while threads compute. Handing a load over costs `latency_ns`. Also returns how steady it was.
 pub fn measure(
     folder: &Path,
     io: Io,
@@ -80,10 +80,10 @@ pub fn measure(
     let memory = memory.as_mut_slice();
     // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not beside steps: with resnet152 in 16 and
     // in 46 MiB it read as fast.
-    let sizes = [ARENA_BYTES, NEAR_BYTES];
+    let sizes = [ARENA_BYTES, LLC_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
     // As a pack's loader reads, and its steps are computed.
-    let [alone, beside] = match unequal {
+    let [alone, computing] = match unequal {
         Some(unequal) => on_big_cores(unequal),
         None => {
             let found = match io {
@@ -97,13 +97,14 @@ pub fn measure(
     let of =
         alone.read(|| rates(&mut source, memory, sizes, (depth, spin_ns), patience, &of_reads));
     let mut of = of.map_err(storage)?;
-    let near = of.split_off(1).pop();
-    let near = near.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
+    let llc = of.split_off(1).pop();
+    let llc = llc.map(|Rates { reads, checksum_gbs, .. }| LlcReads { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, queued_reads, together, steady } = of.remove(0);
     drop(source);
     let of_both = done.of(done::CONTENTION);
     let pairs = patience.pairs;
-    let contention = contention::measure(kernels, &name, io, file_bytes, pairs, &beside, &of_both);
+    let contention =
+        contention::measure(kernels, &name, io, file_bytes, pairs, &computing, &of_both);
     let contention = Some(contention.map_err(storage)?);
     let storage = Storage {
         io,
@@ -113,7 +114,7 @@ pub fn measure(
         latency_ns: latency_ns + checksum_ns as u64,
         reads,
         checksum_gbs,
-        llc: near,
+        llc,
         contention,
         queued_reads,
     };
@@ -129,16 +130,16 @@ fn on_big_cores(unequal: &UnequalCores) -> [Cores; 2] {
     [big[0], other].map(|reading| Cores::pinned(big, reading).unwrap_or_default())
 }
 
-/// What was measured of one storage, into one memory.
+/// Measurements of one storage, into one memory.
 struct Rates {
     reads: Vec<Reads>,
-    /// A checksum, whatever its bytes,
+    /// Fixed time of a checksum.
     checksum_ns: f64,
-    /// and these.
+    /// Rate of checksums.
     checksum_gbs: f64,
     queued_reads: Vec<QueuedRead>,
     together: bool,
-    /// Of rounds of reads one after the other.
+    /// Steadiness of rounds of reads one after the other.
     steady: Extremes,
 }
 
@@ -197,9 +198,9 @@ impl Reader<'_> {
         Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
     }
 
-    /// Nanoseconds of each of many reads with up to `depth` under way: from the moment that the first
-    /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
-    /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
+    /// Nanoseconds of each of many reads with up to `depth` in flight, from the arrival of the first one, when the most
+    /// possible have begun. They continue in memory where those of the turn before have ended, since a cache has the bytes
+    /// that were just written, and reads into it are faster (2.0 GB/s into the same 4 MiB, 1.5 into 16).
     fn queued_reads(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
         let Self { source, file_bytes, memory, from, to, spin_ns, .. } = self;
         let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
@@ -222,15 +223,15 @@ impl Reader<'_> {
     }
 }
 
-/// What a turn of one memory after the other has told.
+/// Measurements of a turn of one memory after the other.
 struct Turns {
-    /// Of each size: times of reads one after the other, and of their checksums;
+    /// For each size: times of reads one after the other, and of their checksums.
     alone: Vec<(u64, [Vec<f64>; 2])>,
-    /// of each depth and size, times of each of many reads;
+    /// For each depth and size: times of each of many reads.
     deep: Vec<(usize, u64, Vec<f64>)>,
-    /// of groups, when the first and the last had come.
+    /// For each group: when the first and the last read had arrived.
     groups: [Vec<f64>; 2],
-    /// Of each round, what the reads one after the other took together.
+    /// For each round: the time of its reads one after the other.
     rounds: Vec<f64>,
 }
 
@@ -305,8 +306,8 @@ impl Turns {
     }
 }
 
-/// Throughput of reads of all sizes that fit into so many bytes of memory, one after the other and with several under way, of which
-/// a storage takes `depth`, each looked for so long; and that of the checksum.
+/// Throughput of the checksum, and of reads of all sizes that fit into memories of `sizes` bytes, one after the other and
+/// with several in flight. The storage takes up to `depth`.
 fn rates(
     source: &mut Source,
     memory: &mut [u8],

@@ -41,7 +41,7 @@ pub(super) fn find(folder: &Path) -> Option<UnequalCores> {
     Some(UnequalCores { count: count as u32, big, little_speed, loader: None })
 }
 
-/// What each core can do, in whatever unit; `None` if Linux does not say that of all.
+/// The capacity of each core, in any unit; `None` if Linux does not report it for all.
 fn abilities(folder: &Path) -> Option<Vec<f64>> {
     let of = |name: &str| -> Option<Vec<f64>> {
         let is_core = |core: usize| folder.join(format!("cpu{core}")).is_dir();
@@ -55,7 +55,8 @@ fn abilities(folder: &Path) -> Option<Vec<f64>> {
     of("cpu_capacity").filter(found).or_else(|| of("cpufreq/cpuinfo_max_freq").filter(found))
 }
 
-/// The cores that can do more, if cores are of two kinds. Of three kinds the middle one belongs to the nearer.
+/// The cores with more capacity, if there are two kinds. With three kinds, the middle one belongs to the
+/// closer kind.
 fn big_cores(abilities: &[f64]) -> Option<Vec<usize>> {
     let least = abilities.iter().copied().reduce(f64::min)?;
     let most = abilities.iter().copied().reduce(f64::max)?;
@@ -64,7 +65,7 @@ fn big_cores(abilities: &[f64]) -> Option<Vec<usize>> {
     (least < ALIKE * most).then(|| big.collect())
 }
 
-/// What a checksum takes on a core.
+/// The time of a checksum on a core.
 fn checksum_ns(core: usize) -> Option<f64> {
     let on_core = Cores::pinned(&[core as u32], core as u32).ok()?;
     let measured = move || {

@@ -20,10 +20,11 @@ mod pipeline;
 
 pub use pipeline::{Pipeline, capacities};
 
+use crate::contest::{Contest, bounds_ns};
 use eyelet::pack::{Load, PAGE};
 use eyelet_model::plan::{Plan, step_weights};
 use eyelet_plan::profile::Profile;
-use eyelet_plan::search::parts::{Built, Contest, Design, Loading, PlanBuilder, bounds_ns};
+use eyelet_plan::search::parts::{Built, Design, Loading, PlanBuilder};
 use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
 use eyelet_plan::simulate::{Durations, play};
 use eyelet_plan::slice::Cutting;

@@ -18,12 +18,12 @@ pub enum Pipeline {
     Synchronous,
     /// Each goes on as soon as its predecessor is done and there is room in its circular queue.
     Asynchronous,
-    /// The same where nothing is copied.
+    /// Like [`Asynchronous`](Self::Asynchronous), without copies.
     TwoStage,
 }
 
 impl Pipeline {
-    /// The least bytes of each of its buffers, where the largest layer has so many.
+    /// The least bytes of each of its buffers, if the largest layer has `largest` bytes.
     pub fn least_bytes(self, largest: u64) -> u64 {
         match self {
             Pipeline::Synchronous => 2 * largest,
@@ -32,7 +32,7 @@ impl Pipeline {
     }
 
     /// Puts the loads of `plan` into a region of `capacity` bytes from `base` on, by way of a
-    /// staging ring of as many bytes if it has one, and sets all thresholds. `users[j]` is the step
+    /// staging ring of the same size if it has one, and sets all thresholds. `users[j]` is the step
     /// (from 1) that uses load j.
     pub fn lay(self, plan: &mut Plan, users: &[i64], base: u64, capacity: u64) {
         let bytes: Vec<u64> = plan.loads.iter().map(|load| load.bytes.into()).collect();
@@ -47,7 +47,7 @@ impl Pipeline {
         let staged = plan.staging_bytes > 0;
         // Loads of the layers up to a step's.
         let up_to = |step: i64| users.partition_point(|user| *user <= step) as u32;
-        // Of a queue the load that must have gone before load j comes, as a count of loads.
+        // In a queue, the number of loads that must have left before load j arrives.
         let freed = |load: usize| frees.get(load).copied().unwrap_or(0);
         let used = |count: usize| count.checked_sub(1).map_or(1, |last| users[last] + 1);
         plan.stages.clear();

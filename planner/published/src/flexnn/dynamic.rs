@@ -9,9 +9,8 @@
 //! most loads ahead are searched for with which the inference ends. Without any, requests and
 //! addresses do not depend on the memory: what these addresses take is enough.
 //!
-//! The addresses become the plan. Each load is released by as many steps as were done when its
-//! memory was given out. So the plan measures how dynamic memory lies, without the time of
-//! allocation.
+//! The addresses become the plan. Each load is released by the steps that were done when its memory
+//! was given out. So the plan measures how dynamic memory lies, without the time of allocation.
 
 use eyelet::pack::{self, Load, PAGE};
 use eyelet_model::network::Network;

@@ -17,13 +17,14 @@
 
 mod dynamic;
 
+use crate::contest::{Contest, bounds_ns};
 use eyelet_model::plan::Plan;
 use eyelet_plan::search::parts::{
-    Built, Contest, Design, Fit, Loading, Misfit, Pins, PlanBuilder, SLICE, SlicingTarget,
-    bounds_ns, designs_in, least_of, refuse, rooms, stage,
+    Built, Design, Fit, Loading, Misfit, PlanBuilder, SLICE, SlicingTarget, designs_in, least_of,
+    refuse, rooms, stage,
 };
 use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
-use eyelet_plan::slice::Cutting;
+use eyelet_plan::slice::{Cutting, Read};
 use std::time::Instant;
 
 /// FlexNN with the parts that its plans have.
@@ -194,12 +195,24 @@ fn pinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = D
     let with = move |slices, share| {
         let pinned = (room as f64 * share) as u64;
         let mut design = fitting(builder, slices, pinned, loading);
-        builder.pin(&mut design, pinned, Pins::Head);
+        pin_head(builder, &mut design, pinned);
         design
     };
     let all = Design::uniform(Cutting::RESIDENT, &builder.request.network.on_load, loading);
     let designs = SLICES.into_iter().flat_map(move |s| SHARES.map(|share| with(s, share)));
     designs.chain([all])
+}
+
+/// Pins the first loads that fit `capacity` bytes together.
+fn pin_head(builder: &PlanBuilder<'_>, design: &mut Design, capacity: u64) {
+    let slices = design.slices(builder.request.network, &builder.activations);
+    let mut end = 0;
+    let fits = |read: &Read| {
+        end += read.bytes;
+        end <= capacity
+    };
+    let stays: Vec<bool> = slices.reads.iter().map(fits).collect();
+    builder.keep(design, &slices, &stays);
 }
 
 fn place(

@@ -132,9 +132,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let measured = rounds::measure(&mut contenders, &args.plan(), sensor.as_ref())?;
     drop(progress);
     let peaks: Vec<Option<u64>> = contenders.iter().map(Contender::peak_bytes).collect();
-    let told: Vec<String> =
+    let outputs: Vec<String> =
         contenders.into_iter().map(Contender::finish).collect::<Result<_, _>>()?;
-    let mut report = Report::new(&measured, &peaks, &told, sensor.as_ref())?;
+    let mut report = Report::new(&measured, &peaks, &outputs, sensor.as_ref())?;
     if let Some(path) = &args.export {
         report::export(path, &measured)?;
     }

@@ -88,17 +88,17 @@ impl Report {
     pub fn new(
         measured: &[Measured],
         peaks: &[Option<u64>],
-        told: &[String],
+        printed: &[String],
         sensor: Option<&Sensor>,
     ) -> Result<Self, Error> {
-        let programs = measured.iter().zip(peaks).zip(told);
-        let programs = programs.map(|((measured, peak), told)| {
+        let programs = measured.iter().zip(peaks).zip(printed);
+        let programs = programs.map(|((measured, peak), printed)| {
             let sorted = sorted(&measured.latencies_ns);
             let seconds = measured.elapsed_ns.max(1) as f64 / 1e9;
             let energy = sensor.zip(measured.joules).map(|(sensor, joules)| sensor.energy(joules));
-            let (pack, version) = match serde_json::from_str::<Engine>(told) {
+            let (pack, version) = match serde_json::from_str::<Engine>(printed) {
                 Ok(engine) => (None, Some(engine.version)),
-                Err(_) => (Some(of_pack(&measured.name, told)?), None),
+                Err(_) => (Some(of_pack(&measured.name, printed)?), None),
             };
             Ok(Program {
                 name: measured.name.clone(),
@@ -119,12 +119,12 @@ impl Report {
     }
 }
 
-fn of_pack(name: &str, told: &str) -> Result<Ran, Error> {
+fn of_pack(name: &str, printed: &str) -> Result<Ran, Error> {
     let failed = |error: serde_json::Error| BenchError::Contender {
         name: name.to_owned(),
         message: error.to_string(),
     };
-    Ok(serde_json::from_str(told).map_err(failed)?)
+    Ok(serde_json::from_str(printed).map_err(failed)?)
 }
 
 fn sorted(ns: &[u64]) -> Vec<u64> {
@@ -295,8 +295,8 @@ mod tests {
         let pack = r#"{"network":"n","strategy":"joint","budget_bytes":1,"arena_bytes":2048,"threads":1,
             "io":"direct","bytes_read_per_inference":0,"predicted_ms":null,"page_cache_bytes":null,
             "output_digest":"0","compute_cores":[4],"loader_core":0,"notes":["cold"]}"#;
-        let told = [pack.to_owned(), r#"{"version":"1.20"}"#.to_owned()];
-        let report = Report::new(&two, &[Some(4096), None], &told, None).unwrap();
+        let printed = [pack.to_owned(), r#"{"version":"1.20"}"#.to_owned()];
+        let report = Report::new(&two, &[Some(4096), None], &printed, None).unwrap();
         let text = report.to_string();
         for part in [
             "a: n, joint, 1 thread,",
@@ -310,7 +310,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(
-            Report::new(&two, &[None, None], &["{}".to_owned(), told[1].clone()], None).is_err()
+            Report::new(&two, &[None, None], &["{}".to_owned(), printed[1].clone()], None).is_err()
         );
     }
 }

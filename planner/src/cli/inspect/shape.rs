@@ -5,7 +5,7 @@ use crate::cli::Error;
 use crate::cli::forecast::Forecast;
 use crate::cli::output::{is_zero, milliseconds, shape};
 use crate::cli::pack_file::{PackFile, Strategies, planner_types, shape_of};
-use crate::cli::target::Beside;
+use crate::cli::target::MemoryUse;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
     Encoding, FAST, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton,
@@ -48,7 +48,7 @@ struct PlanReport {
     #[serde(skip_serializing_if = "is_zero")]
     fast_bytes: u64,
     #[serde(flatten)]
-    beside: Beside,
+    memory_use: MemoryUse,
     threads: u32,
     steps: usize,
     loads: usize,
@@ -120,7 +120,13 @@ fn plan_report(
         budget_bytes: entry.budget,
         arena_bytes: entry.arena_bytes,
         fast_bytes: entry.fast_bytes(),
-        beside: Beside::new(isa, entry.arena_bytes, plan.staging_bytes, skeleton.tensors, ports),
+        memory_use: MemoryUse::new(
+            isa,
+            entry.arena_bytes,
+            plan.staging_bytes,
+            skeleton.tensors,
+            ports,
+        ),
         threads: entry.threads.into(),
         steps: plan.steps.len(),
         loads: plan.loads.len(),
@@ -366,7 +372,7 @@ impl ShapeReport {
             writeln!(f, "{:>10} [{}]", size::human(plan.budget_bytes), plan.memory.map)?;
         }
         for plan in self.plans.iter().filter(|_| device == Device::Cuda) {
-            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.memory_use)?;
         }
         Ok(())
     }

@@ -47,9 +47,9 @@ pub fn decode(path: &Path, layout: Layout, how: &Preprocess) -> Result<RgbImage,
     let wrong = |message: String| PictureError::Decode { path: path.to_owned(), message };
     let mut file = open::open(path).map_err(unreadable)?;
     let format = format_of(&mut file).map_err(unreadable)?;
-    let fits = |decoder: &dyn ImageDecoder, beside: u64| {
+    let fits = |decoder: &dyn ImageDecoder, held: u64| {
         let need = Need { path, picture: decoder.dimensions(), layout };
-        need.check(decoder.total_bytes(), decoder.color_type(), beside, how)
+        need.check(decoder.total_bytes(), decoder.color_type(), held, how)
     };
     let pixels = match format {
         Some(ImageFormat::Png) => {
@@ -126,7 +126,7 @@ impl Need<'_> {
         &self,
         decoded: u64,
         color: ColorType,
-        beside: u64,
+        held: u64,
         how: &Preprocess,
     ) -> Result<(), PictureError> {
         let &Self { path, picture, layout } = self;
@@ -138,7 +138,7 @@ impl Need<'_> {
         let rgb = times(picture, 3);
         let converted = if color == ColorType::Rgb8 { 0 } else { rgb };
         let rows = ROWS * u64::from(picture.0);
-        let decoding = [decoded, converted, beside, rows];
+        let decoding = [decoded, converted, held, rows];
         // Columns are resized first, in floats of four channels. Bars are added, or the middle is cut out, in a copy.
         let values = times(input, 4 * layout.channels as u64);
         let columns = times((picture.0, resized.1), 16);

@@ -7,7 +7,7 @@ use crate::cli::output::{Output, milliseconds};
 use crate::cli::pack_file::PackFile;
 use crate::cli::progress::Progress;
 use crate::cli::run::input::seeded;
-use crate::cli::target::Beside;
+use crate::cli::target::MemoryUse;
 use eyelet::kernels::Isa;
 use eyelet::pack::{Encoding, MAX_PLANS, MAX_SHAPES, Step};
 use eyelet::storage::residency::PageCache;
@@ -266,7 +266,7 @@ fn prove(
         budget_bytes: budget,
         arena_bytes: plan.arena_bytes,
         fast_bytes: plan.fast_bytes,
-        beside: Beside::of(network, plan),
+        memory_use: MemoryUse::of(network, plan),
         tables_bytes: plan.tables,
         peak_activation_bytes: proof.peak_activation_bytes,
         resident_bytes: plan.resident_bytes(),

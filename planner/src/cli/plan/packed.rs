@@ -3,7 +3,7 @@
 use crate::cli::output::{is_zero, shape};
 use crate::cli::pin::listed;
 use crate::cli::table::Table;
-use crate::cli::target::{Beside, Origin};
+use crate::cli::target::{MemoryUse, Origin};
 use eyelet::pack::Encoding;
 use eyelet_planner::board::Device;
 use eyelet_planner::layout::distinct_bytes;
@@ -141,7 +141,7 @@ pub struct Planned {
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) fast_bytes: u64,
     #[serde(flatten)]
-    pub(super) beside: Beside,
+    pub(super) memory_use: MemoryUse,
     pub(super) tables_bytes: u64,
     pub(super) peak_activation_bytes: u64,
     pub(super) resident_bytes: u64,
@@ -410,7 +410,7 @@ impl Packed {
             writeln!(f)?;
         }
         for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
-            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.memory_use)?;
         }
         if let Some(error) = self.rounding_error {
             writeln!(

@@ -10,8 +10,8 @@ use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::ops;
 use eyelet_planner::plan;
-use eyelet_planner::published;
-use eyelet_planner::search::{self, Effort, PlanError, Preload, Request, Strategy};
+use eyelet_planner::published::{self, Preload};
+use eyelet_planner::search::{self, Effort, PlanError, Request, Strategy};
 use eyelet_planner::simulate::{Span, simulate};
 use serde::Serialize;
 

@@ -8,15 +8,15 @@ use eyelet_planner::board;
 use eyelet_profile::measure::speed_probe::present_gflops;
 
 /// A latency is far from its prediction if it differs by more than this share of that.
-const FAR: f64 = 0.15;
+const MOST_DEVIATION: f64 = 0.15;
 
 /// The machine's part of a latency that is far from its prediction, after the arena has been given back. `None` where the
 /// prediction is near, or not by costs that were measured on this machine.
 pub fn part(report: &Report, args: &Args, isa: u32) -> Option<Machine> {
     let predicted = report.predicted_ms?;
     let median = report.latency_ms.median;
-    let near = (median / predicted - 1.0).abs() <= FAR;
-    if near || report.predicted_threads.is_some() || report.slow_to_board.is_some() {
+    let as_predicted = (median / predicted - 1.0).abs() <= MOST_DEVIATION;
+    if as_predicted || report.predicted_threads.is_some() || report.slow_to_board.is_some() {
         return None;
     }
     let host = board::host().ok()?;

@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn the_probe_has_its_rates_before_and_after_each_inference() {
-        let beside =
+        let inference =
             |before_gflops, after_gflops| Probed { latency_ms: 1.0, before_gflops, after_gflops };
-        let inferences = vec![beside(80.0, 40.0), beside(40.0, 60.0)];
+        let inferences = vec![inference(80.0, 40.0), inference(40.0, 60.0)];
         let speed = Speed::of(inferences.clone());
         assert_eq!([speed.min_gflops, speed.median_gflops, speed.max_gflops], [40.0, 50.0, 80.0]);
         assert_eq!(speed.inferences, inferences);

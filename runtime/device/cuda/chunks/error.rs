@@ -1,4 +1,4 @@
-//! What can go wrong with chunks.
+//! Errors of chunks.
 
 use crate::device::DeviceError;
 use crate::device::cuda::{MemoryError, Version};
@@ -24,7 +24,7 @@ pub enum ChunkError {
     Granularity {
         /// Bytes of a chunk that were asked for.
         chunk_bytes: u64,
-        /// What it must be a multiple of.
+        /// The unit that it must be a multiple of.
         granularity: u64,
     },
     /// Space for bookkeeping is too small.
@@ -41,7 +41,7 @@ pub enum ChunkError {
         /// Bytes it takes.
         needed: usize,
     },
-    /// There are as many networks as there can be.
+    /// There is no place for another network.
     Networks {
         /// How many.
         limit: usize,
@@ -50,7 +50,7 @@ pub enum ChunkError {
     Bytes {
         /// The size.
         bytes: u64,
-        /// What it must be a multiple of.
+        /// The unit that it must be a multiple of.
         page: u64,
     },
     /// A writable range reaches past the end of the network.

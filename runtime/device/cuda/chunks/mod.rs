@@ -62,12 +62,12 @@ pub const NETWORKS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u32);
 
-/// What a network needs of memory.
+/// The memory that a network needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
     /// Bytes of its range: a multiple of [`PAGE`].
     pub bytes: u64,
-    /// What kernels write of them. A chunk that holds any such byte is copied out as a whole.
+    /// The bytes that kernels write. A chunk that holds any such byte is copied out as a whole.
     pub writable: &'a [Range<u64>],
     /// Where the other chunks come from.
     pub origin: Origin,
@@ -83,9 +83,9 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Makes all physical memory there will be: as many chunks of `chunk_bytes` as there are
-    /// records. `staging_bytes` of pinned memory are for chunks that come from storage, in two
-    /// halves, one being copied while the other is read; 0 if there are none.
+    /// Makes all physical memory: a chunk of `chunk_bytes` bytes for each record. `staging_bytes`
+    /// of pinned memory are for chunks that come from storage, in two halves, one being copied
+    /// while the other is read; 0 if there are none.
     pub fn new(
         context: &'a Context<'a>,
         chunk_bytes: u64,
@@ -188,8 +188,8 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Chunks that a range of so many bytes takes: as many records [`Chunks::add`] needs. None if it is
-/// no size of a network.
+/// Chunks that a range of `bytes` bytes takes, which is the number of records that [`Chunks::add`]
+/// needs. `None` if no network has that size.
 pub fn chunks_of(bytes: u64, chunk_bytes: u64) -> Option<usize> {
     let whole = bytes > 0 && bytes.is_multiple_of(PAGE) && chunk_bytes > 0;
     let chunks = whole.then(|| bytes.div_ceil(chunk_bytes))?;

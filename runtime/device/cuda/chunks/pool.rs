@@ -27,7 +27,7 @@ pub(super) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// Makes as many chunks as there are records.
+    /// Makes a chunk for each record.
     pub fn new(
         vmm: Vmm<'a>,
         chunk_bytes: u64,

@@ -35,7 +35,7 @@ impl Default for Slot {
     }
 }
 
-/// What a swap did.
+/// The result of a swap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swapped {
     /// Chunks mapped or unmapped.
@@ -64,7 +64,7 @@ pub(super) struct Mapped<'a> {
     bytes: u64,
     slots: &'a mut [Slot],
     pinned: Option<Pinned<'a>>,
-    /// What is out is one run around the range: `outside` chunks from `first` on.
+    /// The chunks that are out are one run around the range: `outside` chunks from `first` on.
     first: usize,
     outside: usize,
     broken: bool,

@@ -66,7 +66,7 @@ impl<'a> Vmm<'a> {
         Properties { kind, handle_types, location, windows: core::ptr::null(), flags: [0; 8] }
     }
 
-    /// What chunks must be multiples of, in bytes.
+    /// The unit of a chunk's size, in bytes.
     pub fn granularity(&self) -> Result<u64, DeviceError> {
         const MINIMUM: i32 = 0;
         let mut bytes = 0;
@@ -170,10 +170,12 @@ impl<'a> Pinned<'a> {
     /// When it is not inside.
     pub fn part(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.0.bytes());
-        // SAFETY: inside the allocation, which starts as zeros. Copies to and from this part are
-        // done: ranges wait for their streams, staging for its events, before they come here again;
-        // after an error that leaves doubt the network is broken, and its memory is neither copied
-        // nor lent.
+        // SAFETY:
+        // - The part is inside the allocation, which starts as zeros.
+        // - Copies to and from it are done: ranges wait for their streams, and staging for its
+        //   events, before they come here again.
+        // - After an error that leaves doubt the network is broken. Its memory is neither copied
+        //   nor lent.
         unsafe {
             core::slice::from_raw_parts_mut(self.0.memory().as_ptr().add(range.start), range.len())
         }

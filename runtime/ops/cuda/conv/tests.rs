@@ -20,7 +20,7 @@ fn ranges(k: usize, chains: usize) -> Vec<core::ops::Range<usize>> {
     (0..chains).map(|chain| start(chain)..start(chain + 1)).collect()
 }
 
-/// Runs a case in so many chains, in all slicings, for GPUs of several sizes, which choose other
+/// Runs a case in `chains` chains, in all slicings, for GPUs of several sizes, which choose other
 /// rectangles.
 fn check_as(queue: &mut Recorder, case: &Case, chains: u32, encoding: Encoding) {
     let [input, weights, bias, residual] = case.data();
@@ -151,7 +151,7 @@ fn long_reductions() {
     queue.assert_seen(&["Conv32x32F32", "Conv32x32OnesF32", "Gemv1F32", "Gemv4F32"]);
 }
 
-/// Of 16-bit weights, and of every kernel: sizes for which each is the fastest.
+/// 16-bit weights, and sizes for which each kernel is the fastest.
 #[test]
 fn encodings_and_all_rectangles() {
     let mut queue = Recorder::new();
@@ -234,7 +234,7 @@ fn special_values() {
     }
 }
 
-/// What the portable kernels compute of panels of eight channels.
+/// The results of the portable kernels with panels of eight channels.
 fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
     use crate::device::Inline;
     use crate::kernels::table::Packed;

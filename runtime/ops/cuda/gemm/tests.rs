@@ -13,7 +13,7 @@ use crate::pack::{
 };
 use std::prelude::rust_2024::*;
 
-/// Takes so many launches.
+/// Accepts this many launches.
 struct Limits(u32);
 
 impl Queue for Limits {
@@ -37,7 +37,7 @@ fn extent(random: &mut Random) -> u32 {
     }
 }
 
-/// Two ones, or once in so many times something else.
+/// Two ones, or once in `rare` times something else.
 fn pair(random: &mut Random, rare: usize) -> [u32; 2] {
     [(); 2].map(|()| if random.below(rare) == 0 { extent(random) } else { 1 })
 }

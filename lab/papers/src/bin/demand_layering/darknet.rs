@@ -141,8 +141,8 @@ impl Network {
         self.conv(filters, 1);
         let up = self.upsample();
         self.route(&[end]);
-        let beside = self.conv(filters, 1);
-        self.route(&[beside, up]);
+        let branch = self.conv(filters, 1);
+        self.route(&[branch, up]);
     }
 
     /// What classifiers end with.

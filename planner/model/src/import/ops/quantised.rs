@@ -91,13 +91,13 @@ pub(super) fn quantised(
             (cx.helper("whole", op(false), vec![Some(x)], shape.clone())?, Some(real))
         }
         None => {
-            let scale = numbers.beside(cx, "scale", &shape, false)?;
+            let scale = numbers.aligned(cx, "scale", &shape, false)?;
             let q = cx.helper("quotient", Op::Div, vec![Some(x), Some(scale)], shape.clone())?;
             (cx.helper("whole", Op::Round, vec![Some(q)], shape.clone())?, None)
         }
     };
     if numbers.zero.iter().any(|&zero| zero != 0) {
-        let zero = numbers.beside(cx, "zero", &shape, true)?;
+        let zero = numbers.aligned(cx, "zero", &shape, true)?;
         q = cx.helper("moved", Op::Add, vec![Some(q), Some(zero)], shape.clone())?;
     }
     if real.is_none() {
@@ -181,10 +181,10 @@ fn real_of_flowing(
     let shape = cx.shape(value);
     let mut x = to_floats(cx, "floats", value)?;
     if numbers.zero.iter().any(|&zero| zero != 0) {
-        let zero = numbers.beside(cx, "zero", &shape, true)?;
+        let zero = numbers.aligned(cx, "zero", &shape, true)?;
         x = cx.helper("from_zero", Op::Sub, vec![Some(x), Some(zero)], shape.clone())?;
     }
-    let scale = numbers.beside(cx, "scale", &shape, false)?;
+    let scale = numbers.aligned(cx, "scale", &shape, false)?;
     cx.helper("real", Op::Mul, vec![Some(x), Some(scale)], shape)
 }
 

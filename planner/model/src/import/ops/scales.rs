@@ -110,7 +110,7 @@ impl Numbers {
     }
 
     /// Numbers for each channel as a constant that broadcasts; of blocks one for each element.
-    pub fn beside(
+    pub fn aligned(
         &self,
         cx: &mut Context<'_, '_>,
         role: &str,

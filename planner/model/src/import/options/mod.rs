@@ -70,11 +70,11 @@ pub enum OptionProblem {
     #[error("--constant {input}: {problem}")]
     Constant { input: String, problem: ConstantProblem },
 
-    #[error("--until {name}: the model has no node or tensor of that name; {}", match near.is_empty() {
+    #[error("--until {name}: the model has no node or tensor of that name; {}", match similar.is_empty() {
         true => "none is alike".into(),
-        false => format!("near are {}", list(near)),
+        false => format!("near are {}", list(similar)),
     })]
-    Until { name: String, near: Vec<String> },
+    Until { name: String, similar: Vec<String> },
 
     #[error(
         "--weights-file is for a Darknet model, whose name ends in .cfg; an ONNX model names its own files"

@@ -35,8 +35,8 @@ pub(super) fn cut(graph: &mut GraphProto, names: &[String]) -> Result<(), Option
             let mut known: Vec<String> =
                 names.map(|(index, node)| node_name(node, index)).collect();
             known.extend(tensors.iter().filter(|name| !name.is_empty()).map(|&name| name.into()));
-            let near = near(name, &known);
-            return Err(OptionProblem::Until { name: name.clone(), near });
+            let similar = similar(name, &known);
+            return Err(OptionProblem::Until { name: name.clone(), similar });
         }
         for name in found {
             if !outputs.contains(name) {
@@ -49,7 +49,7 @@ pub(super) fn cut(graph: &mut GraphProto, names: &[String]) -> Result<(), Option
 }
 
 /// Those of the names that are most like one, the nearest first.
-pub(super) fn near(name: &str, known: &[String]) -> Vec<String> {
+pub(super) fn similar(name: &str, known: &[String]) -> Vec<String> {
     let wanted = name.to_lowercase();
     let alike = |known: &String| {
         let known = known.to_lowercase();

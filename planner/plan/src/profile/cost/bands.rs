@@ -1,8 +1,8 @@
-//! What layers cost that slide: lines that wait in a ring for the next layer wait in a cache.
+//! The cost of layers that slide: lines that wait in a ring for the next layer wait in a cache.
 //!
 //! A layer computed as a whole whose activations no cache holds writes them to memory, and the next reads them there.
 //! Layers that slide ([`slide`](crate::slide)) read their lines soon after they were written. If the rings that a
-//! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
+//! layer touches fit a thread's cache together, data in them costs no memory traffic. The layer's other operands do.
 
 use super::Costs;
 use super::layer::LayerCost;
@@ -18,10 +18,10 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Of a layer that slides and that touches nothing but rings.
+    /// A layer that slides and touches nothing but rings.
     pub const NONE: Self = Self { read: 0.0, written: 0.0 };
 
-    /// Of a layer that slides and that touches no ring.
+    /// A layer that slides and touches no ring.
     pub const ALL: Self = Self { read: 1.0, written: 1.0 };
 
     /// So much of what is read, and of what is written.
@@ -30,7 +30,7 @@ impl Outside {
         Self { read, written }
     }
 
-    /// What is outside of both.
+    /// The smaller share of both.
     pub fn least(self, other: Self) -> Self {
         Self { read: self.read.min(other.read), written: self.written.min(other.written) }
     }
@@ -40,7 +40,8 @@ impl Outside {
         self.read <= other.read && self.written <= other.written
     }
 
-    /// Of a layer that slides, where a thread's cache has so many bytes: `ring` says what a buffer takes that is a ring.
+    /// The shares of a layer that slides, if a thread's cache has `cache_bytes` bytes. `ring` returns the size of a
+    /// buffer that is a ring.
     pub fn of(
         network: &Network,
         layer: usize,
@@ -73,24 +74,26 @@ impl Outside {
 
 impl LayerCost {
     fn sliding(mut self, outside: Outside) -> Self {
-        self.row_memory_ns *= outside.read;
-        self.piece_memory_ns *= outside.written;
-        self.row_spill_ns *= outside.read;
-        self.piece_spill_ns *= outside.written;
-        self.cached_rows = 0.0;
+        self.activations.row_ns *= outside.read;
+        self.activations.piece_ns *= outside.written;
+        self.activations.cached_rows = 0.0;
+        if let Some(winograd) = &mut self.winograd {
+            winograd.row_spill_ns *= outside.read;
+            winograd.piece_spill_ns *= outside.written;
+        }
         self
     }
 
-    /// What steps of any numbers of rows take at least: so few stay in the cache, wherever the layer's activations are.
+    /// Lower bound for steps of any number of rows: few rows stay in the cache, wherever the layer's activations are.
     pub(super) fn in_few_rows(mut self, outside: Outside) -> Self {
         self = self.sliding(outside);
-        (self.row_memory_ns, self.piece_memory_ns) = (0.0, 0.0);
+        (self.activations.row_ns, self.activations.piece_ns) = (0.0, 0.0);
         self
     }
 }
 
 impl Costs {
-    /// Costs where these buffers are rings of so many lines (0: whole).
+    /// Costs if buffers are rings of these numbers of lines (0: whole).
     pub fn sliding(mut self, network: &Network, rings: &[u32]) -> Self {
         if rings.iter().all(|lines| *lines == 0) {
             return self;
@@ -115,12 +118,7 @@ impl Costs {
     /// Predicted time of a step of a layer that slides.
     pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
         let cost = self.cost(step).sliding(outside);
-        cost.ns(step, self.overhead_ns, self.near)
-    }
-
-    /// Whether a layer's activations, if it is computed as a whole, go through memory.
-    pub fn spills(&self, step: &Step) -> bool {
-        f64::from(step.rows) > self.cost(step).cached_rows
+        cost.ns(step, self.overhead_ns, self.in_llc)
     }
 
     /// Bytes of a thread's cache.
@@ -131,7 +129,7 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, network, profile, whole};
+    use super::super::testing::{conv, network, profile, whole};
     use super::*;
     use eyelet::pack::Method;
     use eyelet::pack::OpKind;
@@ -169,12 +167,12 @@ mod tests {
                         }
                     }
                 }
-                // What the rings of a cache hold is all that one step less may take, and its scratch.
+                // One step may save no more than the memory traffic of its rings, and its scratch.
                 let one = costs.sliding_ns(&all, Outside::NONE) as f64;
-                let near = least_ns(Outside::NONE);
-                assert!(one >= near - 1.0 && (algorithm > 0 || one <= near + 1.0));
-                assert!(algorithm == 0 || least_ns(Outside::ALL) > near);
-                least.push(near);
+                let in_rings = least_ns(Outside::NONE);
+                assert!(one >= in_rings - 1.0 && (algorithm > 0 || one <= in_rings + 1.0));
+                assert!(algorithm == 0 || least_ns(Outside::ALL) > in_rings);
+                least.push(in_rings);
             }
         }
         // Weights come from where a plan of that size finds them.

@@ -1,22 +1,23 @@
-//! What a step's scratch changes of Winograd convolutions: with less of it blocks have fewer tiles, and fewer panels are made
-//! at once of what is stored, or channel blocks.
+//! How the scratch of a step divides a Winograd convolution. With less scratch, blocks have fewer tiles, and a step makes
+//! fewer panels at once, or channel blocks.
 
 use eyelet::ops::winograd::{self, ChannelBlocks};
 use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Layer, Method, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 
-/// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
-#[derive(Clone, Copy, Debug, Default)]
+/// Derives the blocks of a layer, and the panels that are made at once, from a step's scratch.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Tiles of a block, with all the scratch that a step can use; 0 of layers that have no blocks.
+    /// Tiles of a block, with all the scratch that a step can use.
     most: f64,
-    /// Bytes that a tile takes, and for each panel of a group,
+    /// Bytes of scratch that a tile takes.
     tile_bytes: f64,
+    /// Bytes that a tile takes in addition for each panel of a group.
     product_bytes: f64,
-    /// and those that a step takes beside them,
+    /// Bytes of scratch that a step takes whatever its tiles.
     bytes: f64,
-    /// and for each panel of which it makes what the operator reads.
+    /// Bytes of scratch for each panel that a step makes.
     panel_bytes: f64,
     /// Tiles of a row.
     row_tiles: f64,
@@ -26,18 +27,18 @@ pub(super) struct Blocks {
 /// How a step is cut by its scratch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
-    /// In how many groups its panels are made, each of so many.
+    /// Groups in which its panels are made.
     pub(super) groups: f64,
+    /// Panels of a group.
     pub(super) made: u32,
-    /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
+    /// Blocks of tiles, as a multiple of their number with all scratch. Each block has products of its own.
     pub(super) times: f64,
-    /// or channel blocks, with products of all tiles of a band; 0 where whole panels are made.
+    /// Channel blocks, which have products of all tiles of a band. 0 where whole panels are made.
     pub(super) channel_blocks: f64,
     /// Bands of tiles, for each of which weights are made.
     pub(super) bands: f64,
-    /// What a thread's cache does not hold of these, in floats of each frequency that transforms
-    /// could read meanwhile ([`ChannelBlocks::far`]).
-    pub(super) far: f64,
+    /// Floats of each frequency that a thread's cache does not hold ([`ChannelBlocks::uncached`]).
+    pub(super) uncached: f64,
 }
 
 /// Panels of a group of products, at most.
@@ -47,13 +48,13 @@ const PRODUCTS: u32 = 4;
 const ROUNDED: f64 = 64.0;
 
 impl Cut {
-    /// Of so many panels, of which so many are made at once, in as few blocks as there may be.
-    fn whole(count: u32, made: u32) -> Self {
+    /// `count` panels in groups of `made`, in as few blocks as possible.
+    pub(super) fn whole(count: u32, made: u32) -> Self {
         let groups = count.div_ceil(made).into();
-        Self { groups, made, times: 1.0, channel_blocks: 0.0, bands: 1.0, far: 0.0 }
+        Self { groups, made, times: 1.0, channel_blocks: 0.0, bands: 1.0, uncached: 0.0 }
     }
 
-    /// Of so many panels, in channel blocks.
+    /// `count` panels in channel blocks.
     fn by_channels(channel_blocks: ChannelBlocks, count: u32) -> Self {
         Self {
             groups: channel_blocks.groups(count as usize) as f64,
@@ -61,7 +62,7 @@ impl Cut {
             times: 1.0,
             channel_blocks: channel_blocks.count() as f64,
             bands: channel_blocks.bands() as f64,
-            far: channel_blocks.far(count as usize) as f64,
+            uncached: channel_blocks.uncached(count as usize) as f64,
         }
     }
 }
@@ -119,15 +120,11 @@ impl Blocks {
         }
     }
 
-    /// Of a step, of whose panels so many are made at once where scratch allows it; and the bytes of its scratch that it uses, at most: 0
-    /// of layers that have no blocks.
+    /// The cut of a step that makes at most `at_once` panels at once, and an upper bound for the scratch that it uses.
     pub(super) fn within(&self, step: &Step, at_once: u32) -> (Cut, f64) {
         let most = Self::most_panels(step.count, at_once);
-        if !self.are_there() {
-            return (Cut::whole(step.count, most), 0.0);
-        }
         let (cut, used) = match self.blocks_within(step, at_once) {
-            None => (self.in_panels(step, most), self.beside(most) + self.most * self.tile(most)),
+            None => (self.in_panels(step, most), self.fixed(most) + self.most * self.tile(most)),
             Some(channel_blocks) => {
                 (Cut::by_channels(channel_blocks, step.count), channel_blocks.bytes() as f64)
             }
@@ -143,7 +140,7 @@ impl Blocks {
         let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
         let blocks = (f64::from(step.rows) * self.row_tiles / self.most * cut.times).ceil();
         let work = channel_blocks.work_in_blocks(count, blocks as usize, cut.groups as usize);
-        let least = self.beside(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
+        let least = self.fixed(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
         let fits = all_or(step.scratch_bytes) as f64 + ROUNDED >= least;
         (!fits || work > channel_blocks.work(count)).then_some(channel_blocks)
     }
@@ -159,7 +156,7 @@ impl Blocks {
         self.channel_blocks.map(|channel_blocks| channel_blocks.of_rows(step.rows.into()))
     }
 
-    /// Of a step that makes whole panels, if any.
+    /// The cut of a step that makes whole panels.
     fn in_panels(&self, step: &Step, most: u32) -> Cut {
         let scratch = all_or(step.scratch_bytes) as f64;
         let panels = match self.panel_bytes == 0.0 || self.has_all(scratch, most) {
@@ -169,12 +166,12 @@ impl Blocks {
         self.by(scratch, step.count, panels)
     }
 
-    /// Whether a step has all the scratch that it can use, but for what rounding makes of the same numbers.
+    /// Whether a step has all the scratch that it can use, up to rounding.
     fn has_all(&self, scratch: f64, most: u32) -> bool {
-        scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most)
+        scratch + ROUNDED >= self.fixed(most) + self.most * self.tile(most)
     }
 
-    /// The least of all that a step has with no more scratch, for each number of panels that may be made at once.
+    /// The cuts with the fewest blocks that this much scratch allows, for each number of panels that may be made at once.
     pub(super) fn least_within(
         &self,
         step: &Step,
@@ -193,29 +190,24 @@ impl Blocks {
             .chain(by_channels.map(move |channel_blocks| Cut::by_channels(channel_blocks, count)))
     }
 
-    /// Whether a step takes the longer the less scratch it has.
-    pub(super) fn are_there(&self) -> bool {
-        self.most > 0.0
-    }
-
     /// Panels of the largest of the fewest groups, at least 1.
-    fn most_panels(count: u32, at_once: u32) -> u32 {
+    pub(super) fn most_panels(count: u32, at_once: u32) -> u32 {
         count.div_ceil(count.div_ceil(at_once.max(1)).max(1)).max(1)
     }
 
     fn by(&self, scratch: f64, count: u32, panels: u32) -> Cut {
-        let tiles = (scratch - self.beside(panels)) / self.tile(panels);
-        let times = self.most / tiles.clamp(1.0, self.most.max(1.0));
+        let tiles = (scratch - self.fixed(panels)) / self.tile(panels);
+        let times = self.most / tiles.clamp(1.0, self.most);
         Cut { times, ..Cut::whole(count, panels) }
     }
 
-    /// Bytes of a tile where so many panels are made at once,
+    /// Bytes of a tile if `panels` panels are made at once.
     fn tile(&self, panels: u32) -> f64 {
         (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
     }
 
-    /// and of all that is no tile's.
-    fn beside(&self, panels: u32) -> f64 {
+    /// Bytes of scratch that no tile takes.
+    fn fixed(&self, panels: u32) -> f64 {
         self.bytes + f64::from(panels) * self.panel_bytes
     }
 }
@@ -223,7 +215,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::super::Costs;
-    use super::super::example::{conv, network, profile, whole};
+    use super::super::testing::{conv, network, profile, whole};
     use super::*;
     use eyelet::pack::{ConvParams, OpKind, params_words};
 

@@ -4,14 +4,14 @@ use crate::profile::Compute;
 use eyelet::pack::{ActivationKind, ConvParams, Layer, OpKind, params};
 use eyelet_model::network::Network;
 
-/// A convolution of at most so many output rows reads its weights faster than it could use them.
+/// A convolution of at most this many output rows computes faster than it reads its weights.
 const FEW_ROWS: u64 = 4;
 
 /// The rate of convolutions in small groups, of those in one group: as measured with groups of 8 and 16 with
 /// AVX-512 (0.65 and 0.79).
 const GROUPED: f64 = 0.7;
 
-/// A comparison takes as long as a function does of so many bytes: as measured with AVX2 (12 ns).
+/// A comparison takes as long as functions of this many bytes: as measured with AVX2 (12 ns).
 const COMPARED_BYTES: f64 = 30.0;
 
 /// The classes of kernels that a profile knows.
@@ -111,7 +111,7 @@ impl Class {
         }
     }
 
-    /// What a piece takes on one thread beyond its work: sums are started and written, whatever their length.
+    /// Time of a piece on one thread beyond its work: sums are started and written, whatever their length.
     pub(super) fn piece_ns(self, compute: &Compute) -> f64 {
         match self {
             Class::Conv1x1 | Class::Winograd => compute.conv_1x1_piece_ns,
@@ -124,7 +124,7 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, grouped, network, profile, step_ns, whole};
+    use super::super::testing::{conv, grouped, network, profile, step_ns, whole};
     use super::*;
     use eyelet::pack::{SuppressParams, TopKParams, params_words};
 
@@ -134,7 +134,7 @@ mod tests {
         params_words(&params)
     }
 
-    /// Of some in order the work grows with those that are found, not with all; one lane is one thread's.
+    /// The work of TopK grows with the elements that are found, not with all. One thread computes a lane.
     #[test]
     fn comparisons_are_of_those_that_are_found() {
         let mut profile = profile();
@@ -150,7 +150,7 @@ mod tests {
         assert!(all > 40.0 * few, "{few}, {all}");
         assert_eq!(of(1, 10, 4), few);
         assert!((of(4, 10, 4) - few).abs() <= few / 100.0);
-        // Boxes: of as many that remain, twice as many are compared four times as often.
+        // Twice as many remaining boxes take four times as many comparisons.
         let of = |count: u32| {
             let p =
                 SuppressParams { images: 1, classes: 1, boxes: count, count, ..Default::default() };

@@ -1,17 +1,16 @@
-//! What steps save whose buffers and scratch lie in fast memory.
+//! The time that steps save if buffers and scratch lie in fast memory.
 //!
 //! Costs of steps are those with everything in the arena. A byte that a step reads or writes in fast
-//! memory takes less by the difference of both memories' times. Inputs and outputs count once, as if
-//! a cache held what a step comes back to, and scratch twice: it is written, and read. A step in which
-//! all time is the memory's takes the less the faster its memory is, and no step saves more than it
-//! would then.
+//! memory takes less by the difference of both memories' times. Inputs and outputs count once, as if a
+//! cache held data that a step reads again. Scratch counts twice: it is written, and read. No step
+//! saves more than one that spends all its time on memory.
 
 use crate::profile::Fast;
 use eyelet::pack::{FAST, NONE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 
-/// What fast memory saves in the steps of a network.
+/// Savings of fast memory in the steps of a network.
 #[derive(Clone, Debug)]
 pub struct FastCosts {
     /// Time that a byte takes less.
@@ -21,7 +20,7 @@ pub struct FastCosts {
     layers: Vec<Touched>,
 }
 
-/// What steps of a layer touch.
+/// The memory that steps of a layer touch.
 #[derive(Clone, Debug)]
 struct Touched {
     /// Rows and panels of its output.
@@ -55,7 +54,7 @@ impl FastCosts {
         self.share
     }
 
-    /// What a step of a plan saves that takes so long in the arena.
+    /// Nanoseconds that a step of a plan saves, if it takes `ns` in the arena.
     pub fn saved_ns(&self, plan: &Plan, step: &Step, ns: u64) -> u64 {
         let Touched { whole: [rows, panels], inputs, output } = &self.layers[step.layer as usize];
         let in_fast = |(buffer, bytes): &(usize, u64)| match plan.places.get(*buffer) {
@@ -74,7 +73,7 @@ impl FastCosts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, network, profile, whole};
+    use super::super::testing::{conv, network, profile, whole};
     use crate::profile::{Costs, Fast, Profile};
     use eyelet::pack::{FAST, OpKind, Place, Step};
     use eyelet_model::network::Network;
@@ -96,9 +95,9 @@ mod tests {
             costs.steps_ns(&Plan { steps: vec![Step { scratch: 0, ..step }], ..plan.clone() })[0];
         assert_eq!(alone - costs.steps_ns(&plan)[0], 2 * 4096 / 16);
         let input = network.tensors[network.layers[0].inputs[0] as usize].buffer as usize;
-        let mut nearer = plan.clone();
-        nearer.places[input] = Place::whole(FAST + 4096);
-        let saved = plan_ns(&costs, &plan) - plan_ns(&costs, &nearer);
+        let mut moved = plan.clone();
+        moved.places[input] = Place::whole(FAST + 4096);
+        let saved = plan_ns(&costs, &plan) - plan_ns(&costs, &moved);
         assert_eq!(saved, 196 * 256 * 4 / 16);
     }
 

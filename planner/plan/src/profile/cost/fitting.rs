@@ -10,8 +10,8 @@ use eyelet::ops::{self, winograd};
 use eyelet::pack::Layer;
 use eyelet_model::network::Network;
 
-/// What Winograd convolutions take beside the operations of their products, as [`Compute`] has it: bytes that are transformed,
-/// those that are not near, products, and bytes of weights that these read.
+/// Work of Winograd convolutions besides the operations of their products, in the terms of [`Compute`]: transformed bytes,
+/// bytes that exceed the caches, products, and bytes of weights that these read.
 pub type Extra = [f64; 4];
 
 /// That of a layer as a whole on one thread, with all the scratch that it can use, or with the least.
@@ -22,12 +22,12 @@ pub fn extra(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) ->
         false => transforms.blocks,
     };
     let [panels, bytes] = [layer.panels, layer.panel_bytes].map(f64::from);
-    let near = panels * bytes <= cache_bytes as f64;
+    let cached = panels * bytes <= cache_bytes as f64;
     [
         transforms.input_bytes + transforms.output_bytes,
         work.activations.saturating_sub(SPILL_CACHES * cache_bytes) as f64,
         blocks * panels * transforms.products,
-        if near { blocks * panels * bytes } else { 0.0 },
+        if cached { blocks * panels * bytes } else { 0.0 },
     ]
 }
 
@@ -40,8 +40,8 @@ pub fn extra_ns(extra: Extra, compute: &Compute) -> f64 {
         + read * compute.product_ns_per_byte
 }
 
-/// Of a network of one layer, whose steps transform its weights: the bytes that they make of them, and what a step is predicted to take that
-/// computes all of it on one thread.
+/// For a network of one layer whose steps transform its weights: the bytes of the transformed weights, and the predicted
+/// time of one step that computes all of it on one thread.
 pub fn transforming(network: &Network, compute: &Compute) -> Option<(f64, f64)> {
     let (stored, algorithm) = (network.layers.first()?, *network.on_load.first()?);
     let input = network.tensors.get(stored.inputs[0] as usize)?;

@@ -1,4 +1,4 @@
-//! What of a step's cost is a GPU's own: how many launches it takes, and how many of the multiprocessors it keeps busy.
+//! A GPU's part of a step's cost: the number of launches, and the multiprocessors that the step keeps busy.
 //!
 //! A GPU computes in tiles, each by a block of threads on one multiprocessor, which needs two at a time to be busy. A
 //! step with fewer tiles than twice the multiprocessors leaves some idle, and takes as long as if it had as many:
@@ -28,9 +28,10 @@ const TILES_EACH: f64 = 2.0;
 /// How a GPU launches a layer's steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Launches {
-    /// Of each step.
+    /// Launches of each step.
     pub count: f64,
-    /// Panels (or as many channels of a layer without) that keep all multiprocessors busy: a step with fewer takes as long.
+    /// Panels that keep all multiprocessors busy. A step with fewer takes as long. A layer without panels counts channels
+    /// in groups of a panel's width.
     pub busy_panels: f64,
 }
 
@@ -90,13 +91,13 @@ fn count(network: &Network, layer: &Layer, multiprocessors: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::board::Board;
-    use crate::profile::cost::example::{conv, network, step_ns, whole};
+    use crate::profile::cost::testing::{conv, network, step_ns, whole};
     use crate::profile::{Costs, Profile};
     use eyelet::kernels::Isa;
     use eyelet::pack::{ConvParams, Encoding, OpKind, Step, params, params_words};
     use eyelet_model::network::Network;
 
-    /// A GPU of so many multiprocessors, with memory and launches that cost nothing.
+    /// A GPU with this number of multiprocessors, whose memory and launches cost nothing.
     fn gpu(multiprocessors: u32) -> Profile {
         let mut profile = Board::load("gpu-host").unwrap().gpu.unwrap().profile;
         profile.multiprocessors = multiprocessors;
@@ -106,7 +107,7 @@ mod tests {
         profile
     }
 
-    /// The same layer in panels of a GPU.
+    /// The network with its layer in panels of a GPU.
     fn on_gpu(mut network: Network) -> Network {
         let cols = network.tensors[1].cols();
         let from = network.tensors[0].cols();

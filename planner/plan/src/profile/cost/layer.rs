@@ -1,14 +1,15 @@
-//! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
+//! The cost of the steps of one layer, in parts that a step's rows, panels and scratch multiply.
 
 use super::blocks::{Blocks, Cut};
 use super::class::Class;
 use super::launch::Launches;
-use super::winograd::{SPILL_CACHES, Transforms};
+use super::levels::Levels;
+use super::winograd::{BlockCost, SPILL_CACHES, Transforms, WinogradCost};
 use super::work::Work;
 use crate::profile::Compute;
 use eyelet::kernels::Isa;
 use eyelet::ops;
-use eyelet::pack::{Encoding, Layer, OpKind, Region, Step};
+use eyelet::pack::{Encoding, Layer, OpKind, Step};
 use eyelet_model::network::Network;
 
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
@@ -23,64 +24,69 @@ pub fn shorter_ns(compute: f64, memory: f64) -> f64 {
     compute.min(memory).powi(2) / compute.max(memory).max(1.0)
 }
 
-/// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
-/// are no panels).
+/// Cost of the slices of one layer. A piece is one output row of one panel, or of the whole layer if it has no panels.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LayerCost {
-    /// What every step does anew for each of its rows, whatever its panels, with all threads.
-    row_ns: f64,
-    /// Computing a piece, with all threads,
-    piece_ns: f64,
-    /// of which so much is for its sums to be begun and written: once for each part of them.
-    piece_start_ns: f64,
-    /// Chains of a piece's sums.
-    chains: f64,
-    /// Making of a stored panel what the operator reads.
-    panel_expand_ns: f64,
-    /// Panels for which [`row_ns`](Self::row_ns) is spent once.
-    group: u32,
-    /// Reading the weights of a panel from memory,
-    panel_memory_ns: f64,
-    /// from the cache that all processors share,
-    panel_near_ns: f64,
-    /// and where they lie in a pack that the processor reads like memory.
-    panel_mapped_ns: f64,
-    /// Bytes of a panel that are read: of a table, what is looked up.
-    panel_read: f64,
-    /// Having a byte of scratch in a thread's cache, where others have been meanwhile: about half of them.
-    scratch_ns: f64,
-    /// Blocks of rows in a row: for each a panel has products of its own,
-    row_blocks: f64,
-    blocks: Blocks,
-    block_ns: f64,
-    /// and is read again: where no more panels than so many are made at once, from a thread's cache,
-    near_panels: f64,
-    near_block_ns: f64,
-    /// else from where it was stored or made,
-    again_memory_ns: f64,
-    again_near_ns: f64,
-    again_mapped_ns: f64,
-    /// but for so many.
-    first_blocks: f64,
-    /// Reading and writing a row of products with a panel, once for each channel block but one,
-    row_carry_ns: f64,
-    /// and reading or writing a float of each of a tile's frequencies.
-    far_ns: f64,
-    /// Reading the inputs of a row from memory.
-    pub(super) row_memory_ns: f64,
-    /// Writing a piece to memory.
-    pub(super) piece_memory_ns: f64,
-    /// So many rows of inputs and output stay in the cache and cost neither.
-    pub(super) cached_rows: f64,
-    /// What transforms take longer for the inputs of a row, and for a piece, as far as they are not near.
-    pub(super) row_spill_ns: f64,
-    pub(super) piece_spill_ns: f64,
-    /// As [`together_ns`] has it.
+    arithmetic: Arithmetic,
+    weights: Weights,
+    pub(super) activations: Activations,
+    /// `None` for layers of other classes.
+    pub(super) winograd: Option<WinogradCost>,
+    /// Share of the shorter of computing and reading that is not hidden, as in [`together_ns`].
     exposed: f64,
-    /// Computing takes no less.
-    least_ns: f64,
-    /// How often a step's overhead is spent.
+    /// Launches of a step. Each takes the step overhead.
     launches: f64,
+}
+
+/// Cost of computing pieces, with all threads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arithmetic {
+    piece_ns: f64,
+    /// Part of `piece_ns` that starts and writes the sums. A step that computes some of the chains takes all of it.
+    piece_start_ns: f64,
+    /// Chains into which the sums of a piece are divided.
+    chains: f64,
+    /// Lower bound for all pieces of a step.
+    least_ns: f64,
+}
+
+impl Arithmetic {
+    /// Share of the chains that a step computes.
+    fn share(&self, step: &Step) -> f64 {
+        if step.chains() == 0 { 1.0 } else { f64::from(step.chains()) / self.chains }
+    }
+
+    fn ns(&self, step: &Step, pieces: f64) -> f64 {
+        let piece_ns = match step.chains() {
+            0 => self.piece_ns,
+            _ => {
+                let sums_ns = (self.piece_ns - self.piece_start_ns).max(0.0);
+                self.piece_start_ns + sums_ns * self.share(step)
+            }
+        };
+        (pieces * piece_ns).max(self.least_ns)
+    }
+}
+
+/// Cost of the weights of one panel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weights {
+    /// Bytes of a stored panel that are read. A table is read only where it is looked up.
+    read: f64,
+    read_ns: Levels,
+    /// Converts a stored panel to the layout that the operator reads.
+    expand_ns: f64,
+}
+
+/// Cost of inputs and outputs that no cache holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Activations {
+    /// Reads the inputs of a row from memory.
+    pub(super) row_ns: f64,
+    /// Writes a piece to memory.
+    pub(super) piece_ns: f64,
+    /// Steps of at most this many rows read and write in a cache.
+    pub(super) cached_rows: f64,
 }
 
 /// Operators that read of their weights what is looked up.
@@ -99,7 +105,7 @@ struct Setting<'a> {
     work: &'a Work,
     compute: &'a Compute,
     threads: u32,
-    /// Those on slower cores counting as part of one.
+    /// The threads, of which those on slower cores count as part of one.
     team: f64,
     /// How much faster all threads are than one.
     speedup: f64,
@@ -108,35 +114,38 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// What every class of layers has.
+    /// Costs that every class of layers has.
     fn plain(&self) -> LayerCost {
         let &Self { network, stored, work, compute, team, speedup, pieces, .. } = self;
-        let panel_bytes = self.panel_read();
-        let near_gbs = compute.near_gbs(team);
+        let read = self.panel_read();
         let input = network.tensors.get(stored.inputs[0] as usize);
         let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
-        let mut cost = LayerCost {
-            launches: 1.0,
-            piece_ns: work.ns(compute) / speedup / pieces,
-            piece_start_ns: work.pieces * work.class.piece_ns(compute) / speedup / pieces,
-            chains: chains.map_or(1.0, |chains| chains.count() as f64),
-            panel_expand_ns: self.expand_ns() / speedup,
-            group: u32::MAX,
-            // Weights come from memory whatever their size.
-            panel_memory_ns: panel_bytes / compute.bandwidth_gbs(team),
-            panel_near_ns: panel_bytes / near_gbs,
-            panel_read: panel_bytes,
-            scratch_ns: 0.5 / near_gbs,
-            near_panels: f64::INFINITY,
+        LayerCost {
+            arithmetic: Arithmetic {
+                piece_ns: work.ns(compute) / speedup / pieces,
+                piece_start_ns: work.pieces * work.class.piece_ns(compute) / speedup / pieces,
+                chains: chains.map_or(1.0, |chains| chains.count() as f64),
+                least_ns: work.ns(compute) * work.least_share(self.layer),
+            },
+            weights: Weights {
+                read,
+                // Weights come from memory whatever their size.
+                read_ns: Levels {
+                    dram: read / compute.bandwidth_gbs(team),
+                    llc: read / compute.llc_gbs(team),
+                    mapped: 0.0,
+                },
+                expand_ns: self.expand_ns() / speedup,
+            },
+            activations: self.activations(work.read, work.written),
+            winograd: None,
             exposed: work.class.exposed(compute),
-            ..LayerCost::default()
-        };
-        self.reads_and_writes(&mut cost, work.read, work.written);
-        cost
+            launches: 1.0,
+        }
     }
 
-    /// Bytes of a panel that the layer reads. Of a table these are, of each row, one run of a panel's
-    /// channels (Gather), or a part of each line of the one panel that has the row's entry (Lookup).
+    /// Bytes of a panel that the layer reads. For each row, a Gather reads one run of a panel's
+    /// channels. A Lookup reads a part of each line of the one panel that has the row's entry.
     fn panel_read(&self) -> f64 {
         let &Self { network, stored, work, .. } = self;
         let panel_bytes = f64::from(stored.panel_bytes);
@@ -153,13 +162,13 @@ impl Setting<'_> {
         read.min(panel_bytes)
     }
 
-    /// What steps spend on a stored panel before they can use it, on one thread.
+    /// Time on one thread to make a stored panel usable.
     fn expand_ns(&self) -> f64 {
         let &Self { network, stored, layer, work, compute, .. } = self;
         let panel_bytes = f64::from(stored.panel_bytes);
         let gpu = network.isa == Isa::Cuda;
         let widened = match stored.encoding() {
-            // Of tables little is widened.
+            // Little of a table is widened.
             _ if gpu || TABLES.map(|kind| kind as u32).contains(&stored.kind) => 0.0,
             Some(Encoding::F16 | Encoding::Bf16) => 2.0 * panel_bytes / compute.widen_gbs,
             Some(Encoding::I8) => 4.0 * panel_bytes / compute.widen_gbs,
@@ -176,82 +185,99 @@ impl Setting<'_> {
         widened + transformed + started
     }
 
-    /// Bytes of all inputs and outputs. They come from memory if a step's do not fit the cache.
-    fn reads_and_writes(&self, cost: &mut LayerCost, read: u64, written: u64) {
+    /// Cost of reading and writing this many bytes of inputs and output. They come from memory if a step's do not fit the cache.
+    fn activations(&self, read: u64, written: u64) -> Activations {
         let &Self { work, compute, team, .. } = self;
         let bandwidth = compute.bandwidth_gbs(team);
-        // What is read there has stayed since it was written, next to as much that its maker used.
+        // The cache has kept the inputs since they were written, next to as many bytes of the layer that made them.
         let gbs = match 2 * (work.read + work.written) <= compute.shared_cache_bytes {
-            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(team),
+            true if compute.shared_cache_gbs > 0.0 => compute.llc_gbs(team),
             true => (compute.elementwise_gbs * self.speedup).max(bandwidth),
             false => bandwidth,
         };
-        cost.row_memory_ns = read as f64 / gbs / self.rows;
-        cost.piece_memory_ns = written as f64 / gbs / self.pieces;
-        cost.cached_rows = compute.cache_bytes as f64 * self.rows / (read + written).max(1) as f64;
+        Activations {
+            row_ns: read as f64 / gbs / self.rows,
+            piece_ns: written as f64 / gbs / self.pieces,
+            cached_rows: compute.cache_bytes as f64 * self.rows / (read + written).max(1) as f64,
+        }
     }
 
-    /// A GPU's Winograd convolution. The products read and write what is between the transforms,
-    /// all tiles of a layer.
+    /// A GPU's Winograd convolution. Its products read and write all tiles of a layer in memory.
     fn transforms_on_gpu(&self, cost: &mut LayerCost) {
         let &Self { network, layer, compute, speedup, .. } = self;
         let transforms = Transforms::of(network, layer);
         let outputs = f64::from(network.tensors[layer.output as usize].cols());
-        cost.row_ns = transforms.input_bytes / compute.transform_gbs / speedup / self.rows;
-        cost.piece_ns += transforms.output_bytes / compute.transform_gbs / speedup / self.pieces;
+        let row_ns = transforms.input_bytes / compute.transform_gbs / speedup / self.rows;
+        cost.winograd = Some(WinogradCost::unblocked(row_ns));
+        cost.arithmetic.piece_ns +=
+            transforms.output_bytes / compute.transform_gbs / speedup / self.pieces;
         let written = 4 * (transforms.points * outputs) as u64;
-        self.reads_and_writes(cost, (transforms.input_bytes / 2.0) as u64, written);
+        cost.activations = self.activations((transforms.input_bytes / 2.0) as u64, written);
     }
 
     /// A processor's Winograd convolution.
     fn transforms(&self, cost: &mut LayerCost) {
+        let &Self { network, stored, layer, algorithm, work, compute, speedup, .. } = self;
+        let transforms = Transforms::of(network, layer);
+        let bytes_ns = |bytes: f64| bytes / compute.transform_gbs / speedup;
+        let made = algorithm != 0 || stored.encoding != 0;
+        // Slices by rows or panels each have their share of the activations that exceed the caches.
+        let cached = (SPILL_CACHES * compute.cache_bytes) as f64;
+        let spilled = (1.0 - cached / ((work.read + work.written) as f64).max(1.0)).max(0.0);
+        let spill_ns = compute.transform_spill_ns_per_byte / speedup * spilled;
+        cost.arithmetic.piece_ns += bytes_ns(transforms.output_bytes) / self.pieces;
+        // With several groups a step transforms only the inputs of its own channels.
+        let (row_ns, blocks) = match transforms.grouped {
+            true => {
+                cost.arithmetic.piece_ns += bytes_ns(transforms.input_bytes) / self.pieces;
+                (0.0, None)
+            }
+            false => {
+                let row_ns = bytes_ns(transforms.input_bytes) / self.rows;
+                (row_ns, Some(self.blocks(&transforms, made)))
+            }
+        };
+        cost.winograd = Some(WinogradCost {
+            row_ns,
+            group: if made { ops::panels_at_once(layer) as u32 } else { u32::MAX },
+            row_spill_ns: spill_ns * work.read as f64 / self.rows,
+            piece_spill_ns: spill_ns * work.written as f64 / self.pieces,
+            blocks,
+        });
+    }
+
+    /// Cost of the blocks of a Winograd convolution. `made`: its steps make the panels that the operator reads.
+    fn blocks(&self, transforms: &Transforms, made: bool) -> BlockCost {
         let &Self {
             network, stored, layer, algorithm, work, compute, threads, team, speedup, ..
         } = self;
-        let transforms = Transforms::of(network, layer);
         let bytes_ns = |bytes: f64| bytes / compute.transform_gbs / speedup;
         let panel_bytes = f64::from(layer.panel_bytes);
-        let cached = compute.cache_bytes as f64;
-        cost.first_blocks = 1.0;
-        if algorithm != 0 || stored.encoding != 0 {
-            cost.group = ops::panels_at_once(layer) as u32;
-            (cost.near_panels, cost.first_blocks) = (cached / panel_bytes, 0.0);
-        } else if work.panels as f64 * panel_bytes > cached {
-            cost.near_panels = 0.0;
-        }
-        cost.piece_ns += bytes_ns(transforms.output_bytes) / self.pieces;
-        cost.row_carry_ns =
-            bytes_ns(8.0 * transforms.points * network.isa.panel() as f64) / self.rows;
-        cost.far_ns = bytes_ns(4.0 * transforms.products);
-        // Of what the layer reads and writes, the part that is not near: slices by rows or panels
-        // each have their share.
-        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
-        let spilled = (1.0 - near / ((work.read + work.written) as f64).max(1.0)).max(0.0);
-        let spill_ns = compute.transform_spill_ns_per_byte / speedup * spilled;
-        cost.row_spill_ns = spill_ns * work.read as f64 / self.rows;
-        cost.piece_spill_ns = spill_ns * work.written as f64 / self.pieces;
-        // In smaller blocks groups' weights still come from a cache, and groups of panels have
-        // inputs of their own.
-        if transforms.grouped {
-            cost.piece_ns += bytes_ns(transforms.input_bytes) / self.pieces;
-            return;
-        }
-        cost.row_ns = bytes_ns(transforms.input_bytes) / self.rows;
-        cost.blocks = Blocks::new(network, stored, layer, algorithm, threads);
-        cost.row_blocks = transforms.blocks / self.rows;
-        cost.block_ns = transforms.products * compute.product_ns / speedup;
-        // What is stored, or made for all threads together, and does not fit their caches, is read
-        // for each block from where it was, or was written. The first time is that of the step.
-        cost.near_block_ns = panel_bytes * compute.product_ns_per_byte / speedup;
-        // Weights that were read a block ago are in the cache that all share, if it holds a layer's
-        // at all.
-        let near_gbs = compute.near_gbs(team);
-        let again_gbs = match 2.0 * work.panels as f64 * panel_bytes <= compute.llc_bytes() as f64 {
-            true => near_gbs,
+        let all_bytes = work.panels as f64 * panel_bytes;
+        let cache_bytes = compute.cache_bytes as f64;
+        let llc_gbs = compute.llc_gbs(team);
+        // Weights that were read for the last block are in the last-level cache if it holds all weights of a layer.
+        let again_gbs = match 2.0 * all_bytes <= compute.llc_bytes() as f64 {
+            true => llc_gbs,
             false => compute.bandwidth_gbs(team),
         };
-        (cost.again_memory_ns, cost.again_near_ns) =
-            (panel_bytes / again_gbs, panel_bytes / near_gbs);
+        let again_ns = panel_bytes / again_gbs;
+        BlockCost {
+            blocks: Blocks::new(network, stored, layer, algorithm, threads),
+            per_row: transforms.blocks / self.rows,
+            products_ns: transforms.products * compute.product_ns / speedup,
+            cached_panels: match made {
+                true => cache_bytes / panel_bytes,
+                false if all_bytes > cache_bytes => 0.0,
+                false => f64::INFINITY,
+            },
+            cached_ns: panel_bytes * compute.product_ns_per_byte / speedup,
+            again_ns: Levels { dram: again_ns, llc: panel_bytes / llc_gbs, mapped: again_ns },
+            first: if made { 0.0 } else { 1.0 },
+            carry_ns: bytes_ns(8.0 * transforms.points * network.isa.panel() as f64) / self.rows,
+            uncached_ns: bytes_ns(4.0 * transforms.products),
+            scratch_ns: 0.5 / llc_gbs,
+        }
     }
 
     /// How a GPU's multiprocessors share a layer.
@@ -263,8 +289,8 @@ impl Setting<'_> {
             0 => cols.div_ceil(network.isa.panel() as u32),
             panels => panels,
         };
-        let all_ns = cost.piece_ns * self.speedup * self.pieces;
-        cost.least_ns = all_ns * made.busy_panels / f64::from(columns.max(1));
+        let all_ns = cost.arithmetic.piece_ns * self.speedup * self.pieces;
+        cost.arithmetic.least_ns = all_ns * made.busy_panels / f64::from(columns.max(1));
         cost.launches = made.count;
     }
 }
@@ -307,114 +333,111 @@ impl LayerCost {
         };
         let mut cost = setting.plain();
         match work.class {
-            // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
-            Class::FullyConnected if !gpu => cost.piece_ns = 0.0,
+            // It takes as long as reading its weights. On a GPU only the multiprocessors read that have tiles.
+            Class::FullyConnected if !gpu => cost.arithmetic.piece_ns = 0.0,
             Class::Winograd if gpu => setting.transforms_on_gpu(&mut cost),
             Class::Winograd => setting.transforms(&mut cost),
             _ => {}
         }
-        cost.least_ns = work.ns(compute) * work.least_share(layer);
         if gpu {
             setting.launches(&mut cost, multiprocessors);
         }
         Some(cost)
     }
 
-    /// The same where weights are used in a pack, of which so many bytes come in a nanosecond, if not
-    /// from memory.
+    /// Adds the cost of weights that are used in a mapped pack, which yields `gbs`, unless memory is slower.
     pub(super) fn with_mapped(mut self, gbs: f64) -> Self {
-        self.panel_mapped_ns = self.panel_memory_ns.max(self.panel_read / gbs);
-        // What is stored is read again from where it was, unless a cache holds it.
-        let again = self.first_blocks > 0.0 && self.again_memory_ns >= self.panel_memory_ns;
-        self.again_mapped_ns = if again { self.panel_mapped_ns } else { self.again_memory_ns };
+        let read_ns = &mut self.weights.read_ns;
+        read_ns.mapped = read_ns.dram.max(self.weights.read / gbs);
+        if let Some(blocks) = self.winograd.as_mut().and_then(|winograd| winograd.blocks.as_mut()) {
+            blocks.add_mapped(read_ns);
+        }
         self
     }
 
-    /// `near`: weights that lie in the arena are in the cache that all share; otherwise in memory.
-    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
-        let (cut, used) = self.blocks.within(step, self.group);
-        (self.ns_by(step, cut, overhead_ns, near) + used * self.scratch_ns).round() as u64
+    /// Predicted time of a step. `in_llc`: weights that lie in the arena are in the last-level cache.
+    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, in_llc: bool) -> u64 {
+        let (cut, scratch_ns) = match &self.winograd {
+            Some(winograd) => winograd.cut(step),
+            None => (Cut::whole(step.count, step.count.max(1)), 0.0),
+        };
+        (self.ns_by(step, cut, overhead_ns, in_llc) + scratch_ns).round() as u64
     }
 
-    /// The least of any step like this with no more than so many bytes of scratch.
-    pub(super) fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: bool) -> f64 {
-        if !self.wants_scratch() {
-            return self.ns(step, overhead_ns, near) as f64;
-        }
-        // Scratch may be in the cache yet.
-        let cuts = self.blocks.least_within(step, scratch, self.group);
-        let ns = cuts.map(|cut| self.ns_by(step, cut, overhead_ns, near));
+    /// Lower bound over all steps of the same slice with at most `scratch` bytes of scratch.
+    pub(super) fn least_ns(
+        &self,
+        step: &Step,
+        scratch: f64,
+        overhead_ns: u64,
+        in_llc: bool,
+    ) -> f64 {
+        let Some(cuts) = self.winograd.as_ref().and_then(|all| all.least_cuts(step, scratch))
+        else {
+            return self.ns(step, overhead_ns, in_llc) as f64;
+        };
+        // Scratch may still be in the cache.
+        let ns = cuts.map(|cut| self.ns_by(step, cut, overhead_ns, in_llc));
         // A step's time is rounded.
         ns.fold(f64::INFINITY, f64::min) - 0.5
     }
 
     /// Bytes of its scratch that a step uses.
     pub(super) fn scratch_used(&self, step: &Step) -> u64 {
-        let channel_blocks = self.blocks.blocks_within(step, self.group);
-        channel_blocks.map_or(step.scratch_bytes, |channel_blocks| {
-            channel_blocks.bytes().next_multiple_of(64)
-        })
+        let channel_blocks = self.winograd.as_ref().and_then(|all| all.channel_blocks(step));
+        channel_blocks.map_or(step.scratch_bytes, |blocks| blocks.bytes().next_multiple_of(64))
     }
 
-    /// The most scratch below its own with which it is computed in other channel blocks.
+    /// The most scratch, below the step's own, that makes it use other channel blocks.
     pub(super) fn less_scratch(&self, step: &Step) -> Option<u64> {
-        self.blocks.less(step).map(|channel_blocks| channel_blocks.bytes().next_multiple_of(64))
+        let blocks = self.winograd.as_ref()?.blocks.as_ref()?;
+        Some(blocks.blocks.less(step)?.bytes().next_multiple_of(64))
     }
 
+    /// Whether a step takes longer with less scratch.
     pub(super) fn wants_scratch(&self) -> bool {
-        self.blocks.are_there()
+        self.winograd.is_some_and(|winograd| winograd.blocks.is_some())
     }
 
-    fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
-        let Cut { groups, made, times, channel_blocks, bands, far } = cut;
+    fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, in_llc: bool) -> f64 {
         let rows = f64::from(step.rows);
-        let pieces = rows * f64::from(step.count.max(1));
-        let fits_llc = channel_blocks > 0.0 || f64::from(made) <= self.near_panels;
-        let blocks = match self.row_blocks > 0.0 {
-            true => (rows * self.row_blocks * times).max(1.0),
-            false => 0.0,
-        };
-        // Channel blocks are parts of a panel, which is read once for each band.
-        let (products, reads) =
-            if channel_blocks > 0.0 { (channel_blocks * bands, bands) } else { (blocks, blocks) };
-        let again = if fits_llc { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
-        let near_ns = if fits_llc { reads * self.near_block_ns } else { 0.0 };
-        let carried = (channel_blocks - 1.0).max(0.0) * rows * self.row_carry_ns;
-        let (stored_ns, again_ns) = match (step.weights_in, near) {
-            (Region::Mapped, _) => (self.panel_mapped_ns, self.again_mapped_ns),
-            (Region::Arena, true) => (self.panel_near_ns, self.again_near_ns),
-            (Region::Arena, false) => (self.panel_memory_ns, self.again_memory_ns),
-        };
-        let share = if step.chains() == 0 { 1.0 } else { f64::from(step.chains()) / self.chains };
-        // What is made anew is what was read for the band before.
-        let stored_ns = stored_ns * share + (bands - 1.0) * self.panel_near_ns;
-        let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
-        if rows > self.cached_rows {
-            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        let panels = f64::from(step.count);
+        let pieces = rows * panels.max(1.0);
+        let Self { arithmetic, weights, activations, .. } = self;
+        // Later bands read panels that were read for the band before.
+        let mut panel_read_ns = weights.read_ns.of_weights(step, in_llc) * arithmetic.share(step)
+            + (cut.bands - 1.0) * weights.read_ns.llc;
+        let mut panel_ns = cut.bands * weights.expand_ns;
+        let mut compute = arithmetic.ns(step, pieces);
+        let (mut uncached_ns, mut spill_ns) = (0.0, 0.0);
+        if let Some(winograd) = &self.winograd {
+            compute += cut.groups * rows * winograd.row_ns;
+            spill_ns = cut.groups * rows * winograd.row_spill_ns + pieces * winograd.piece_spill_ns;
+            if let Some(blocks) = &winograd.blocks {
+                let (again, ns) = blocks.panel(rows, &cut);
+                panel_read_ns += blocks.again_ns.of_weights(step, in_llc) * again;
+                panel_ns += ns;
+                uncached_ns = cut.uncached * blocks.uncached_ns;
+            }
         }
-        let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
-        let panel_ns = bands * self.panel_expand_ns + products * self.block_ns + near_ns + carried;
-        let piece_ns = match step.chains() {
-            0 => self.piece_ns,
-            _ => self.piece_start_ns + (self.piece_ns - self.piece_start_ns).max(0.0) * share,
-        };
-        let pieces_ns = (pieces * piece_ns).max(self.least_ns);
-        let compute = groups * rows * self.row_ns
-            + pieces_ns
-            + f64::from(step.count) * panel_ns
-            + far * self.far_ns
-            + spill;
+        let mut memory = panels * panel_read_ns;
+        if rows > activations.cached_rows {
+            memory += rows * activations.row_ns + pieces * activations.piece_ns;
+        }
+        compute += panels * panel_ns;
+        compute += uncached_ns;
+        compute += spill_ns;
         together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{conv, network, profile, step_ns, whole};
+    use super::super::testing::{conv, network, profile, step_ns, whole};
     use super::*;
 
     #[test]
-    fn what_memory_hides_is_told() {
+    fn the_shorter_time_is_partly_hidden() {
         let mut profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
@@ -422,8 +445,8 @@ mod tests {
         let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1.0);
         profile.compute.exposed = 0.5;
         let found = step_ns(&profile, &network, &whole, 1) as f64;
-        let told = compute + weights * weights / compute / 2.0;
-        assert!((found - told).abs() <= 2.0, "{found}, {told} of {compute} and {weights}");
+        let expected = compute + weights * weights / compute / 2.0;
+        assert!((found - expected).abs() <= 2.0, "{found}, {expected} of {compute} and {weights}");
         // As long as each other: half of one; and more of neither takes less.
         assert_eq!(together_ns(10.0, 10.0, 0.5), 15.0);
         assert_eq!(together_ns(20.0, 10.0, 1.0), together_ns(10.0, 20.0, 1.0));
@@ -433,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Of a table what is looked up is read, and no more than all of it.
+    /// A table is read where it is looked up, and at most once.
     #[test]
     fn tables_are_read_where_rows_are() {
         let mut profile = profile();
@@ -443,7 +466,7 @@ mod tests {
             (network.layers[0].panels, network.layers[0].panel_bytes) = (100, 32_000);
             step_ns(&profile, &network, &whole(&network), 1) / 1000
         };
-        // Of each row eight floats of each panel, or of each line of one panel.
+        // Each row reads eight floats of each panel, or a part of each line of one panel.
         assert_eq!(read_bytes(OpKind::Gather, 2), 2 * 32 * 100);
         assert_eq!(read_bytes(OpKind::Lookup, 2), 2 * 32 * 64);
         for kind in [OpKind::Gather, OpKind::Lookup] {

@@ -1,19 +1,20 @@
 //! The cost of steps.
 //!
-//! A layer belongs to a [class](Class) of kernels, and is [so much work](work) at its rate; Winograd convolutions have
-//! [transforms](winograd) beside it, in [blocks](blocks) for which there is scratch. Of these a [layer's cost](layer) is made
-//! once, in parts that a step's rows and panels multiply, and [`Costs`] are those of a network. Layers that slide cost
+//! A layer belongs to a [class](Class) of kernels, and has an amount of [work](work) at the rate of its class. Winograd
+//! convolutions also have [transforms](winograd), in [blocks](blocks) that depend on scratch. A [layer's cost](layer) is
+//! computed once, in parts that a step's rows and panels multiply. [`Costs`] has those of a network. Layers that slide cost
 //! [less](bands).
 
 mod bands;
 mod blocks;
 mod class;
-#[cfg(test)]
-pub(super) mod example;
 mod fast;
 pub(super) mod fitting;
 mod launch;
 mod layer;
+mod levels;
+#[cfg(test)]
+pub(super) mod testing;
 mod winograd;
 mod work;
 
@@ -34,23 +35,23 @@ use layer::LayerCost;
 #[derive(Clone, Debug)]
 pub struct Costs {
     layers: Vec<LayerCost>,
-    /// The same for steps that transform the weights, for each of [`TILES`].
+    /// Costs of layers whose steps transform the weights, for each of [`TILES`].
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
-    /// What loads take: into a larger arena, and into one that the cache holds that all share.
+    /// Times of loads into an arena that exceeds the last-level cache, and into one that fits it.
     services: [Service; 2],
     transfer: Option<Transfer>,
     contention: Contention,
     cache_bytes: u64,
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
-    near: bool,
-    /// What steps save whose buffers and scratch lie in fast memory.
+    in_llc: bool,
+    /// Time that steps save if buffers and scratch lie in fast memory.
     fast: Option<FastCosts>,
 }
 
 impl Costs {
-    /// Costs of all layers with so many compute threads.
+    /// Costs of all layers with `threads` compute threads.
     pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
         let all = |algorithm: u32| {
             let layers = network.layers.iter();
@@ -69,19 +70,20 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            services: [false, true].map(|near| profile.service(near, threads)),
+            services: [false, true].map(|in_llc| profile.service(in_llc, threads)),
             transfer: profile.transfer,
             contention: profile.contention(threads),
             cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.llc_bytes(),
-            near: false,
+            in_llc: false,
             fast: profile.fast.map(|fast| FastCosts::new(network, fast)),
         }
     }
 
-    /// The same for plans in so many bytes of arena: with weights in the cache that all share, if it holds them.
+    /// Costs of plans in an arena of `budget` bytes. Their weights are in the last-level cache if it holds the
+    /// arena.
     pub fn within(mut self, budget: u64) -> Self {
-        self.near = self.fits_llc(budget);
+        self.in_llc = self.fits_llc(budget);
         self
     }
 
@@ -103,38 +105,38 @@ impl Costs {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, step: &Step) -> u64 {
-        self.step_ns_from(step, self.near)
+        self.step_ns_from(step, self.in_llc)
     }
 
-    /// The same with weights in the cache that all share, or not.
-    pub fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
-        self.cost(step).ns(step, self.overhead_ns, near)
+    /// Predicted time of a step whose weights are in the last-level cache (`in_llc`), or not.
+    pub fn step_ns_from(&self, step: &Step, in_llc: bool) -> u64 {
+        self.cost(step).ns(step, self.overhead_ns, in_llc)
     }
 
-    /// No less than this take the steps that make of the same panels the same rows, into however many steps these
-    /// are divided, if each has at most so many bytes of scratch. Where a layer slides, that is as long as one step would if
-    /// all activations were in a thread's cache, but for the shares that are `outside` where transforms look for them. Weights are where
-    /// those of a whole step are, and transforms read tiles as far apart.
+    /// Lower bound over all ways to split these rows into steps of the same panels, each with at most `scratch` bytes of
+    /// scratch. If the layer slides, it is the time of one step whose activations are in a thread's cache, apart from the
+    /// shares that are `outside` for transforms. Weights are where those of a whole step are, and transforms read tiles as
+    /// far apart.
     pub fn least_ns(&self, step: &Step, scratch: f64, outside: Option<Outside>) -> f64 {
-        self.least_ns_from(step, scratch, outside, self.near)
+        self.least_ns_from(step, scratch, outside, self.in_llc)
     }
 
-    /// The same with weights in the cache that all share, or not.
+    /// The bound of [`least_ns`](Self::least_ns) with weights in the last-level cache (`in_llc`), or not.
     pub fn least_ns_from(
         &self,
         step: &Step,
         scratch: f64,
         outside: Option<Outside>,
-        near: bool,
+        in_llc: bool,
     ) -> f64 {
         let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
         let cost = cost.as_ref().unwrap_or(self.cost(step));
-        let ns = cost.least_ns(step, scratch, self.overhead_ns, near);
+        let ns = cost.least_ns(step, scratch, self.overhead_ns, in_llc);
         // All that it touches may be in fast memory.
         ns * self.fast.as_ref().map_or(1.0, FastCosts::least_share)
     }
 
-    /// What a step that takes so long saves by what of it the plan has in fast memory, in nanoseconds.
+    /// Nanoseconds that fast memory saves in a step of `ns`.
     pub(super) fn saved_ns(&self, plan: &Plan, step: &Step, ns: u64) -> u64 {
         self.fast.as_ref().map_or(0, |fast| fast.saved_ns(plan, step, ns))
     }
@@ -161,40 +163,40 @@ impl Costs {
         transformed.unwrap_or(&self.layers[layer])
     }
 
-    /// Predicted time of a load of so many bytes by itself, checksum included.
+    /// Predicted time of a load of `bytes` bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
-        self.service(self.near).load_ns(bytes)
+        self.service(self.in_llc).load_ns(bytes)
     }
 
-    /// What a load of so many bytes adds to many that come without a pause.
+    /// Time that a load of `bytes` bytes adds to a run of loads without pauses.
     pub fn each_load_ns(&self, bytes: u64) -> u64 {
-        self.service(self.near).each_ns(bytes)
+        self.service(self.in_llc).each_ns(bytes)
     }
 
-    /// What loads take into an arena that the cache holds that all share, or a larger one.
-    pub fn service(&self, near: bool) -> &Service {
-        &self.services[usize::from(near)]
+    /// Times of loads into an arena that the last-level cache holds, or a larger one.
+    pub fn service(&self, in_llc: bool) -> &Service {
+        &self.services[usize::from(in_llc)]
     }
 
-    /// What loads of a plan take.
+    /// Times of a plan's loads.
     pub fn service_of(&self, plan: &Plan) -> &Service {
         self.service(self.fits_llc(plan.arena_bytes))
     }
 
-    /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
+    /// Predicted time of a copy of `bytes` bytes to the GPU's memory; 0 without such a memory.
     pub fn copy_ns(&self, bytes: u64) -> u64 {
         self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))
     }
 
-    /// What computing is slowed down by, for each byte that is read meanwhile.
-    pub(super) fn contention_ns_per_byte(&self, near: bool) -> f64 {
-        self.contention.ns_per_byte(near)
+    /// Slowdown of computing for each byte that is read meanwhile.
+    pub(super) fn contention_ns_per_byte(&self, in_llc: bool) -> f64 {
+        self.contention.ns_per_byte(in_llc)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::example::{conv, network, profile, step_ns, whole};
+    use super::testing::{conv, network, profile, step_ns, whole};
     use super::*;
     use eyelet::pack::OpKind;
 

@@ -13,10 +13,10 @@ use eyelet_model::network::Network;
 /// with AVX-512.
 const STRIDED: f64 = 2.0;
 
-/// What an element takes that is compared in its turn, of a comparison of any two. As measured with AVX2.
+/// Cost of comparing an element in a scan, as a share of a comparison of any two. As measured with AVX2.
 const SCANNED: f64 = 0.5;
 
-/// What it takes to see whether two boxes overlap, one after the other, of a comparison. As measured with AVX2.
+/// Cost of a test whether two boxes overlap, as a share of a comparison. As measured with AVX2.
 const OVERLAP: f64 = 1.0 / 3.0;
 
 /// All the work of a layer.
@@ -32,8 +32,8 @@ pub struct Work {
     pub(super) panels: u64,
     /// Rows of the output, at least 1.
     pub(super) rows: u64,
-    /// Pieces, each of which costs something beyond its operations: rows of panels, of Winograd's products as many as
-    /// there are frequencies; 0 of classes whose rate says all.
+    /// Pieces, each of which costs something beyond its operations: rows of panels, or frequencies of panels in
+    /// Winograd convolutions. 0 for classes whose rate covers all.
     pub pieces: f64,
     /// Bytes of inputs and output.
     pub activations: u64,

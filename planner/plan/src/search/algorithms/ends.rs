@@ -60,7 +60,7 @@ impl Played {
 pub(super) fn answer(offers: &[Vec<Offer>], worth: &[(f64, f64)]) -> Vec<usize> {
     let best = |(offers, worth): (&Vec<Offer>, &(f64, f64))| {
         let cost = |pick: &usize| worth.0 * offers[*pick].ns + worth.1 * offers[*pick].bytes;
-        // Of equal ones the first, which has the fewest bytes.
+        // The first of equal ones has the fewest bytes.
         (0..offers.len()).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0)
     };
     offers.iter().zip(worth).map(best).collect()

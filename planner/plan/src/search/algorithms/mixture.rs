@@ -36,7 +36,7 @@ pub(super) fn least_of(offers: &[Vec<Offer>], bound: &Bound, budget: u64) -> f64
         for binding in &bindings {
             let worth = (0..layers).map(|layer| binding.worth(layer, layers)).collect();
             let mut answer = Mixture::new(worth, 0.0);
-            answer.beside_ns = binding.ns - answer.cost(offers, &given);
+            answer.extra_ns = binding.ns - answer.cost(offers, &given);
             played = played.with(&answer, 1.0, 1.0);
             // The bound of a mixture of the best so far and this answer has one maximum.
             let bound_of = |share: f64| best.with(&answer, 1.0 - share, share).bound_ns(offers);
@@ -61,19 +61,19 @@ struct Mixture {
     /// The worth of each layer's time, and of its bytes.
     worth: Vec<(f64, f64)>,
     /// The part of the bound that does not depend on layers.
-    beside_ns: f64,
+    extra_ns: f64,
 }
 
 impl Mixture {
-    fn new(worth: Vec<(f64, f64)>, beside_ns: f64) -> Self {
-        Self { worth, beside_ns }
+    fn new(worth: Vec<(f64, f64)>, extra_ns: f64) -> Self {
+        Self { worth, extra_ns }
     }
 
     /// A mixture of this one and another, with these weights.
     fn with(&self, other: &Self, this: f64, that: f64) -> Self {
         let both = self.worth.iter().zip(&other.worth);
         let worth = both.map(|(a, b)| (this * a.0 + that * b.0, this * a.1 + that * b.1)).collect();
-        Self::new(worth, this * self.beside_ns + that * other.beside_ns)
+        Self::new(worth, this * self.extra_ns + that * other.extra_ns)
     }
 
     fn cost(&self, offers: &[Vec<Offer>], picks: &[usize]) -> f64 {
@@ -85,8 +85,8 @@ impl Mixture {
             .sum()
     }
 
-    /// What every choice takes at least.
+    /// Lower bound for all choices.
     fn bound_ns(&self, offers: &[Vec<Offer>]) -> f64 {
-        self.cost(offers, &answer(offers, &self.worth)) + self.beside_ns
+        self.cost(offers, &answer(offers, &self.worth)) + self.extra_ns
     }
 }

@@ -71,7 +71,7 @@ pub enum AlgorithmSet {
     Exact,
     /// Algorithms that weights can be stored for.
     Stored,
-    /// Those for which steps can transform weights that are stored for the direct one.
+    /// Algorithms for which steps can transform weights that are stored for the direct one.
     Transformed,
     /// Algorithms that weights can be stored for, and those for which steps can transform the
     /// weights.

@@ -29,7 +29,7 @@ pub(super) struct Offer {
 pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let slides = slides(network);
-    // As processors sum, and in as many chains as suit the GPU.
+    // Summed as on processors, and in the chains that suit the GPU.
     let mut cuts = vec![0, profile.multiprocessors];
     cuts.dedup();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];

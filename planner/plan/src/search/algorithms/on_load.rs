@@ -107,15 +107,6 @@ fn offer(
     network.on_load[layer] = own;
 }
 
-/// The network in which every layer uses its fastest algorithm, if that is clearly faster and fits
-/// the budget together with the activations. `None` if no layer gains by it, or if results must be
-/// exact.
-pub fn fastest(request: &Request<'_>) -> Option<Network> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let on_load = Options::new(request, &costs).choices().get(1)?.clone();
-    Some(Network { on_load, ..request.network.clone() })
-}
-
 /// Chooses the fastest algorithm that fits the budget, for every layer.
 pub(in crate::search) fn choose(
     network: &mut Network,

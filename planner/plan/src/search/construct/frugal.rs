@@ -44,7 +44,8 @@ pub fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> Vec<Design> {
     designs_in(builder, loading, &rooms(builder))
 }
 
-/// The frugal designs with so many bytes next to the tables, and those that do not depend on that.
+/// The frugal designs for these numbers of bytes next to the tables, and those that do not depend
+/// on them.
 pub fn designs_in(builder: &PlanBuilder<'_>, loading: Loading, rooms: &[u64]) -> Vec<Design> {
     let on_load = &builder.request.network.on_load;
     let mut designs: Vec<Design> = Vec::new();

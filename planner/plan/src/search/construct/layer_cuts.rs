@@ -19,9 +19,6 @@ use eyelet::pack::{Method, PAGE, Step};
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
 
-/// Slices that must fit next to the scratch of an algorithm for it to be considered.
-const ROOM: [f64; 2] = [1.0, 2.0];
-
 /// Fewer slices are preferred if they take at most this many times as long; for the coarsest
 /// designs, [`FEWEST`] times.
 const FEW: f64 = 1.1;
@@ -89,7 +86,7 @@ impl PlanBuilder<'_> {
         let panel = u64::from(self.request.network.layers[layer].panel_bytes);
         let shapes = &self.precomputed.shapes[layer][number(algorithm)];
         let step = |count: u32| step(self.request.network, layer, count, algorithm);
-        if let Some(weights) = self.beside[layer] {
+        if let Some(weights) = self.group_weights[layer] {
             let all = step(self.request.network.layers[layer].panels);
             return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
         }
@@ -185,15 +182,15 @@ impl PlanBuilder<'_> {
         if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
-    /// The fastest algorithm of each layer if so many of its slices must fit. Layers that slide
+    /// The fastest algorithm of each layer of which a slice fits with its scratch. Layers that slide
     /// keep their own.
-    pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
+    pub fn quickest(&self, options: &Options) -> Vec<u32> {
         let quickest = |layer: usize| {
             let own = options.own(layer);
             if self.activations.sliding.group_of(layer).is_some() {
                 return own;
             }
-            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, slices, 1.0).1;
+            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, 1.0, 1.0).1;
             let all = std::iter::once(own).chain(options.of(layer));
             all.map(|algorithm| (ns(algorithm), algorithm))
                 .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -212,17 +209,6 @@ impl PlanBuilder<'_> {
             None => *algorithm,
         };
         layers.map(of).collect()
-    }
-
-    /// Adds the [quickest](Self::quickest) algorithms, for each number of slices in [`ROOM`], to
-    /// `choices`.
-    pub fn add_quickest(&self, options: &Options, choices: &mut Vec<Vec<u32>>) {
-        for slices in ROOM {
-            let choice = self.quickest(options, slices);
-            if !choices.contains(&choice) {
-                choices.push(choice);
-            }
-        }
     }
 
     /// The coarsest slices of which each fits next to the activations in a budget, with its
@@ -249,7 +235,7 @@ impl PlanBuilder<'_> {
         for (index, &stored) in on_load.iter().enumerate() {
             let free = self.activations.free(index, bytes);
             let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
-            if let Some(weights) = self.beside[index] {
+            if let Some(weights) = self.group_weights[index] {
                 design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
                 continue;
             }

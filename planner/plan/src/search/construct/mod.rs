@@ -3,9 +3,8 @@
 //! Plans can differ in how layers slide ([`slide`](crate::slide)), which layers have their steps
 //! transform weights ([`on_load`](crate::search::algorithms::on_load)), how much stays, and how
 //! finely layers are cut ([`layer_cuts`]). [Ways to slide](ways_to_slide) and algorithms are
-//! compared by one kind of design: some slices fit next to the activations of each layer, and
-//! weights stay that would come late from storage. For the best of them other sizes of slices are
-//! tried ([`sketches`]).
+//! compared by one kind of design ([`sketches`]): two slices fit next to the activations of each
+//! layer, and weights stay that would come late from storage.
 
 pub mod frugal;
 mod layer_cuts;
@@ -17,7 +16,6 @@ use super::place::builder::PlanBuilder;
 use super::place::design::{Built, Design};
 use super::place::precomputed::Precomputed;
 use crate::request::Request;
-use eyelet_model::network::Network;
 use sketches::Construction;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,20 +49,17 @@ impl<'a> Constructed<'a> {
     }
 }
 
-/// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
-/// weights that gain by it. Layers that slide use it, or the algorithms of the request. `faster`
-/// finds a plan of another strategy: for a builder, in less than these nanoseconds, and with reads
-/// only if the plan may read.
+/// Constructs a plan, if there is one. `faster` finds a plan of another strategy: for a builder, in
+/// less than these nanoseconds, and with reads only if the plan may read.
 pub fn construct<'a>(
     request: &Request<'a>,
-    transformed: Option<&'a Network>,
     faster: &dyn Fn(&PlanBuilder<'a>, u64, bool) -> Option<Built>,
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
     let precomputed = Arc::new(Precomputed::new(request));
     let options = Options::new(request, &precomputed.costs);
     let mut construction = Construction::new(&precomputed);
-    construction.compare(request, transformed, &options);
+    construction.compare(request, &options);
     let Construction { builders, best, keeps_all, .. } = construction;
     let best = best?;
     let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();

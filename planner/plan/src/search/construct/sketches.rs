@@ -1,5 +1,5 @@
-//! The state of a [construction](super::construct), and how it plans one way to slide: first with
-//! several shares of memory for residents, then with finer slices for the best share.
+//! The state of a [construction](super::construct), and how it plans one way to slide: with several
+//! shares of memory for residents.
 
 use super::Best;
 use crate::request::Request;
@@ -7,7 +7,6 @@ use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::precomputed::Precomputed;
 use crate::search::place::sliced_network::Loading;
-use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use std::sync::Arc;
 
@@ -15,8 +14,7 @@ use std::sync::Arc;
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
 /// Slices that must fit in each layer, and the most bytes of each.
-const TARGETS: [(f64, u64); 5] =
-    [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
+const TARGET: SlicingTarget = SlicingTarget { slices: 2.0, ahead: 0, most: 4 << 20 };
 
 /// Once a plan is found, construction ends after plans with this many steps together.
 const MOST_MADE: usize = 40_000;
@@ -25,7 +23,7 @@ const MOST_MADE: usize = 40_000;
 /// the best.
 const PROMISING: u64 = 1000;
 
-/// What construction has found so far.
+/// The state of construction.
 pub(super) struct Construction<'a, 'b> {
     pub(super) precomputed: &'b Arc<Precomputed>,
     pub(super) builders: Vec<PlanBuilder<'a>>,
@@ -51,8 +49,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         Self { precomputed, builders, best, least_ns, share, keeps_all: false, made, known }
     }
 
-    /// Whether construction should end: the best plan is as fast as the bound, or so many plans
-    /// have been made that the [search](crate::search::improve) should go on.
+    /// Whether construction should end: the best plan is as fast as the bound, or the plans
+    /// together have [`MOST_MADE`] steps and the [search](crate::search::improve) should go on.
     pub(super) fn is_done(&self) -> bool {
         self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }
@@ -201,30 +199,13 @@ impl<'a, 'b> Construction<'a, 'b> {
     /// Plans with one share of memory for residents; returns the same as
     /// [`consider`](Self::consider).
     fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
-        let design = self.design(at, on_load, share, TARGETS[0]);
+        let builder = &self.builders[at];
+        let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
+        let mut design = builder.fitting(residents, TARGET, on_load, Loading::Cyclic);
+        builder.pin(&mut design, residents);
         let (better, ns) = self.consider(at, design)?;
         self.share = if better { share } else { self.share };
         Some((better, ns))
-    }
-
-    fn design(&self, at: usize, on_load: &[u32], share: f64, (slices, most): (f64, u64)) -> Design {
-        let builder = &self.builders[at];
-        let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
-        let target = SlicingTarget { slices, ahead: 0, most };
-        let mut design = builder.fitting(residents, target, on_load, Loading::Cyclic);
-        builder.pin(&mut design, residents, Pins::Late);
-        design
-    }
-
-    /// Tries the other targets with the best share.
-    pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
-        for target in TARGETS.into_iter().skip(1) {
-            if self.is_done() {
-                return;
-            }
-            let design = self.design(at, on_load, self.share, target);
-            self.consider(at, design);
-        }
     }
 
     /// The index of the best share so far.

@@ -7,26 +7,16 @@ use crate::search::algorithms::on_load::Options;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::sliced_network::Loading;
 use crate::slide::{Group, Search};
-use eyelet::pack::PAGE;
-use eyelet_model::network::Network;
 
 /// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
-
-/// A plan is bound by loads if it waits for them for one part in this many of its time.
-const WAITS: u64 = 4;
 
 /// Choices of algorithms with which ways to slide are tried.
 const MOST_ALGORITHMS: usize = 2;
 
 impl<'a, 'b> Construction<'a, 'b> {
     /// Compares ways to slide and algorithms, and looks closer at the best.
-    pub(super) fn compare(
-        &mut self,
-        request: &Request<'a>,
-        transformed: Option<&'a Network>,
-        options: &Options,
-    ) {
+    pub(super) fn compare(&mut self, request: &Request<'a>, options: &Options) {
         // Nothing is planned below the smallest budget. Not to slide is tried first.
         let within = |builder: &PlanBuilder<'a>| {
             frugal::within(builder, Loading::Cyclic, |design| builder.surely_fits(design))
@@ -49,7 +39,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         // Layer after layer, with all algorithms.
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
-        plain.add_quickest(options, &mut choices);
+        push_new(&mut choices, plain.quickest(options));
         self.builders.push(plain);
         for on_load in choices {
             let ns = if alone { self.sketch(0, &on_load).0 } else { u64::MAX };
@@ -61,7 +51,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         algorithms.sort_by_key(|(ns, _)| *ns);
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
-        self.look_closer(request, transformed, options, search, &algorithms);
+        self.look_closer(request, options, search, &algorithms);
         if alone {
             return;
         }
@@ -74,76 +64,29 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
-    /// Compares ways to slide with the best algorithms so far, and refines the best plan. Networks
-    /// whose steps transform weights are tried only if sliding is of use.
+    /// Compares ways to slide with the best algorithms so far.
     fn look_closer(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Network>,
         options: &Options,
-        mut search: Option<Search<'_>>,
+        search: Option<Search<'_>>,
         algorithms: &[(u64, Vec<u32>)],
     ) {
         if self.is_optimal() {
             return;
         }
-        let own = &request.network.on_load;
         let alone = self.best.is_some();
         let precomputed = self.precomputed.clone();
-        for network in [request.network].into_iter().chain(transformed) {
-            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
-                break;
-            }
-            let request = Request { network, ..*request };
-            let new = || Search::new(network, &precomputed.costs, request.threads);
-            let mut search = search.take().unwrap_or_else(new);
-            let before = self.builders.len();
-            let ways = candidates(&mut search, request.budget);
-            self.slide(&request, ways, algorithms, options);
-            if !alone && self.builders.len() == before {
-                let smallest = search.smallest(request.budget).collect();
-                self.slide(&request, smallest, &[(0, own.clone())], options);
-            }
+        let new = || Search::new(request.network, &precomputed.costs, request.threads);
+        let mut search = search.unwrap_or_else(new);
+        let before = self.builders.len();
+        let mut ways = search.candidates(request.budget);
+        ways.retain(|groups| !groups.is_empty());
+        self.slide(request, ways, algorithms, options);
+        if !alone && self.builders.len() == before {
+            let smallest = search.smallest(request.budget).collect();
+            self.slide(request, smallest, &[(0, request.network.on_load.clone())], options);
         }
-        self.elaborate(request.threads, options);
-    }
-
-    /// Tries more groups with the best way to slide, and refines the best plan.
-    fn elaborate(&mut self, threads: u32, options: &Options) {
-        self.for_speed(threads, options);
-        if let Some(best) = &self.best {
-            let (at, on_load) = (best.at, best.design.step_algorithms.clone());
-            self.refine(at, &on_load);
-        }
-    }
-
-    /// Adds groups in which layers are faster to the best way to slide. With several threads
-    /// measurements show a loss: lines go from cache to cache, and threads wait at each band.
-    fn for_speed(&mut self, threads: u32, options: &Options) {
-        let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
-            return;
-        };
-        if self.is_optimal() {
-            return;
-        }
-        let (builder, on_load) = (&self.builders[best.at], best.design.step_algorithms.clone());
-        let request = builder.request;
-        let groups = builder.activations.sliding.groups().to_vec();
-        let precomputed = self.precomputed.clone();
-        let mut search = Search::new(request.network, &precomputed.costs, threads);
-        let targets =
-            [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
-        let mut ways: Vec<Vec<Group>> =
-            targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
-        ways.dedup();
-        self.slide(&request, ways, &[(0, on_load)], options);
-    }
-
-    /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
-    /// only wait longer.
-    fn computes(&self) -> bool {
-        let line = self.best.as_ref().map(|best| &best.built.line);
-        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
     }
 
     /// Sketches plans with some ways to slide.
@@ -157,7 +100,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         let mut in_vain = 0;
         for groups in ways {
             let (at, before) = (self.builders.len(), self.least_ns);
-            if self.builders.iter().any(|builder| builder.slides_as(request.network, &groups)) {
+            if self.builders.iter().any(|builder| builder.activations.sliding.groups() == groups) {
                 continue;
             }
             let builder = PlanBuilder::with(request, self.precomputed.clone(), groups);
@@ -166,12 +109,9 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
             let mut choices: Vec<Vec<u32>> = Vec::new();
             for (_, on_load) in algorithms {
-                let choice = builder.chosen(options, on_load);
-                if !choices.contains(&choice) {
-                    choices.push(choice);
-                }
+                push_new(&mut choices, builder.chosen(options, on_load));
             }
-            builder.add_quickest(options, &mut choices);
+            push_new(&mut choices, builder.quickest(options));
             self.builders.push(builder);
             let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
             if sketches.iter().all(|(ns, _)| *ns == u64::MAX) {
@@ -186,13 +126,8 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// The ways to slide that are planned: those for the budget, and those for what activations need.
-fn candidates(search: &mut Search<'_>, budget: u64) -> Vec<Vec<Group>> {
-    let mut ways = search.candidates(budget);
-    if search.whole() < budget {
-        let others = search.candidates(search.whole().next_multiple_of(PAGE));
-        ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
+fn push_new<T: PartialEq>(all: &mut Vec<T>, one: T) {
+    if !all.contains(&one) {
+        all.push(one);
     }
-    ways.retain(|groups| !groups.is_empty());
-    ways
 }

@@ -12,7 +12,7 @@ pub enum Effort {
     Default,
     /// For about a quarter of a minute.
     Best,
-    /// For so many seconds by the clock. Plans can then differ from machine to machine.
+    /// Seconds by the clock. Plans can then differ from machine to machine.
     Seconds(f64),
 }
 

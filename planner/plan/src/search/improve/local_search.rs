@@ -2,8 +2,7 @@
 //!
 //! First designs are drawn of the kind that construction makes, with other numbers. Then each move
 //! does one of these: it makes the slices of some layers smaller or larger, keeps panels of one
-//! layer instead of another's, changes the algorithm of some layers, or changes the rule for
-//! places. Where to change something is drawn by where the predicted plan loses time: at layers
+//! layer instead of another's, or changes the algorithm of some layers. Where to change something is drawn by where the predicted plan loses time: at layers
 //! that wait for loads, and at loads that wait for memory while storage idles. A change is kept
 //! unless it makes the plan slower; the best plan met is the result. Random numbers have a fixed
 //! seed, and moves are counted, not timed. So a plan is the same wherever it is made.
@@ -14,7 +13,6 @@ use crate::search::construct::Best;
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::{Built, Design, SlicingTarget};
 use crate::search::place::sliced_network::Loading;
-use crate::search::residents::pins::Pins;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};
@@ -195,10 +193,9 @@ impl Search<'_> {
             ahead: self.rng.random_range(0..4),
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
-        let loading = if self.rng.random() { Loading::Cyclic } else { Loading::CyclicLongestFree };
-        let mut design = builder.fitting((room * share) as u64, target, on_load, loading);
+        let mut design = builder.fitting((room * share) as u64, target, on_load, Loading::Cyclic);
         let more = self.rng.random_range(0.97..1.03);
-        builder.pin(&mut design, (room * share * more) as u64, Pins::Late);
+        builder.pin(&mut design, (room * share * more) as u64);
         design
     }
 
@@ -209,16 +206,10 @@ impl Search<'_> {
             self.compute(at, &mut design);
             return design;
         }
-        match self.rng.random_range(0..20) {
-            0 => {
-                design.loading = match held.loading {
-                    Loading::CyclicLongestFree => Loading::Cyclic,
-                    _ => Loading::CyclicLongestFree,
-                }
-            }
+        match self.rng.random_range(1..20) {
             1..8 => self.cut(&mut design),
             8..14 => {
-                // Other weights stay instead, of as many bytes.
+                // Other weights of the same size stay instead.
                 let bytes = self.bytes();
                 if let Some(freed) = self.release(&mut design, bytes) {
                     self.keep(&mut design, freed);
@@ -260,8 +251,8 @@ impl Search<'_> {
 
     /// Changes the algorithm of some neighbouring layers, or their slices if they have it already.
     fn compute(&mut self, at: usize, design: &mut Design) {
-        let near = self.layer();
-        let first = self.optional.partition_point(|layer| *layer < near);
+        let drawn = self.layer();
+        let first = self.optional.partition_point(|layer| *layer < drawn);
         let first = first.min(self.optional.len() - 1);
         let count = 1 << self.rng.random_range(0..4);
         // The algorithm is drawn for the first layer; the others take it if they have it.

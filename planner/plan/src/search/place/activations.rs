@@ -20,11 +20,11 @@ pub struct ActivationLayout {
     pub sliding: Sliding,
     /// Bytes of each buffer: those of its ring if it is one, or all.
     pub sizes: Vec<u64>,
-    /// Offsets of the buffers from the end of the tables, and the end of the highest. Of buffers in
-    /// fast memory the offset says nothing.
+    /// Offsets of the buffers from the end of the tables, and the end of the highest. Offsets of
+    /// buffers in fast memory have no meaning.
     pub(in crate::search) offsets: Vec<u64>,
     pub peak: u64,
-    /// What lies in fast memory, and not in the arena.
+    /// Buffers and scratch in fast memory instead of the arena.
     pub(in crate::search) fast: FastLayout,
     /// Steps that every plan has: those of layers that slide, and one for each other layer.
     counts: Counts,
@@ -55,7 +55,7 @@ impl ActivationLayout {
         let buffers =
             Buffers { sizes: &sizes, lives: &lives, lines: &lines, spans: &spans, period };
         let fast = FastLayout::new(network, &buffers, fast);
-        // What lies there never lives in the arena.
+        // Buffers there never live in the arena.
         let elsewhere = lives.iter_mut().zip(&fast.buffers).filter(|(_, at)| at.is_some());
         elsewhere.for_each(|(life, _)| *life = Lifetime { start: usize::MAX, end: 0 });
         let offsets = place_buffers(&sizes, &lives, &lines, period);

@@ -12,11 +12,10 @@ use crate::simulate::{Costs, simulate_with, simulate_within};
 use crate::slice::{Cutting, Slices};
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
-use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::sync::Arc;
 
-/// What all designs for a request and a way to slide have in common.
+/// The data that all designs for a request and a way to slide share.
 pub struct PlanBuilder<'a> {
     pub request: Request<'a>,
     pub precomputed: Arc<Precomputed>,
@@ -25,7 +24,7 @@ pub struct PlanBuilder<'a> {
     pub activations: ActivationLayout,
     /// For each layer whose weights stay as long as its group: the bytes of all weights of the
     /// group.
-    pub(in crate::search) beside: Vec<Option<u64>>,
+    pub(in crate::search) group_weights: Vec<Option<u64>>,
     /// Whether steps may have parts of a panel, which published strategies do not.
     pub(in crate::search) extended: bool,
 }
@@ -67,15 +66,8 @@ impl<'a> PlanBuilder<'a> {
             let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
             group.map(|_| members.map(bytes).sum())
         };
-        let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, precomputed, costs, activations, beside, extended: true }
-    }
-
-    /// Whether these groups slide, with the same algorithms.
-    pub fn slides_as(&self, network: &Network, groups: &[Group]) -> bool {
-        let mut layers = groups.iter().flat_map(|group| group.layers.clone());
-        groups == self.activations.sliding.groups()
-            && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
+        let group_weights = groups.iter().map(of_group).collect();
+        Self { request: *request, precomputed, costs, activations, group_weights, extended: true }
     }
 
     /// Slices are whole panels, and each step transforms its inputs.
@@ -103,7 +95,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// Whether a layer slides, and is not cut.
     pub fn slides(&self, layer: usize) -> bool {
-        self.beside[layer].is_some()
+        self.group_weights[layer].is_some()
     }
 
     /// The smallest budget in which everything fits at its lowest place.
@@ -150,12 +142,7 @@ impl<'a> PlanBuilder<'a> {
         plan
     }
 
-    /// Makes and predicts the plan of a design for the budget of the request.
-    pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
-        Ok(self.predict(self.place(design, self.request.budget)?))
-    }
-
-    /// Makes and predicts a plan, and counts the segments of memory that were looked at for places.
+    /// Makes and predicts the plan of a design for the budget of the request, and counts the segments of memory that were looked at for places.
     pub fn build_counting(&self, design: &Design) -> (Result<Built, Misfit>, usize) {
         let cut = self.cut(design);
         let placed = cut.place(&self.request, self.request.budget, design.loading);

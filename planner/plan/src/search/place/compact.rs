@@ -25,7 +25,7 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let period = plan.steps.len() + 1;
     let spans = spans(network, &plan.steps);
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
-    // What lies in fast memory stays there.
+    // Buffers in fast memory stay there.
     for (life, _) in lives.iter_mut().zip(&plan.places).filter(|(_, place)| place.address >= FAST) {
         *life = Lifetime { start: usize::MAX, end: 0 };
     }

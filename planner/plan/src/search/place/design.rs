@@ -1,5 +1,5 @@
-//! What is decided before a plan has addresses: how finely each layer is cut, how much of it stays,
-//! and which algorithm its steps use.
+//! Designs: decisions before a plan has addresses. They are how finely each layer is cut, how much
+//! of it stays, and which algorithm its steps use.
 //!
 //! Everything else follows. The limits give the slices. Residents go to the start of the arena; the
 //! rest is placed step by step above them ([`place`](super)). Addresses give the thresholds,
@@ -63,8 +63,8 @@ impl Built {
     /// no prediction can tell apart, the one that reads less wins: it saves storage, energy and
     /// time of the first inference.
     pub fn is_better(&self, held: &Self, least_ns: u64) -> bool {
-        let near = |built: &Self| built.line.steady_ns <= least_ns + least_ns / 200;
-        match (near(self), near(held)) {
+        let is_fast = |built: &Self| built.line.steady_ns <= least_ns + least_ns / 200;
+        match (is_fast(self), is_fast(held)) {
             (true, true) => self.plan.bytes_per_inference() < held.plan.bytes_per_inference(),
             (faster, held) => faster && !held,
         }

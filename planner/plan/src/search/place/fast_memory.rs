@@ -1,8 +1,8 @@
-//! What lies in fast memory: scratch first, which steps come back to, then the buffers that are moved
-//! most, as long as there is room.
+//! The contents of fast memory: first scratch, which steps use repeatedly, then the buffers with the
+//! most traffic for their size, as long as there is room.
 //!
-//! It is decided once for all cuts of the layers, as the places of activations are. Whatever has a
-//! place there has it for its life, next to all else that lives then. What has none lies in the arena.
+//! It is decided once for all cuts of the layers, as the places of activations are. A buffer has its
+//! place there for its whole life. All others lie in the arena.
 
 use crate::memory::{Lifetime, Lines, place_buffers};
 use crate::steps::{scratch_bytes, whole};
@@ -22,7 +22,7 @@ pub struct FastRoom {
     pub threads: u32,
 }
 
-/// What lies in fast memory.
+/// The layout of fast memory.
 #[derive(Clone, Debug, Default)]
 pub struct FastLayout {
     /// Addresses of buffers, of those that lie there.
@@ -75,7 +75,7 @@ impl FastLayout {
         layout
     }
 
-    /// The address of a step's scratch of so many bytes, if it lies there.
+    /// The address of a step's scratch of `bytes` bytes, if it lies there.
     pub fn scratch(&self, step: &Step, bytes: u64) -> Option<u64> {
         let (address, room) = self.scratch[step.layer as usize]?;
         (1..=room).contains(&bytes).then_some(address)
@@ -92,7 +92,7 @@ pub fn fast_bytes(sizes: &[u64], plan: &Plan) -> u64 {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// Of a layer's steps.
+    /// The scratch of a layer's steps.
     Scratch(usize),
     Buffer(usize),
 }
@@ -104,7 +104,7 @@ struct Item {
     life: Lifetime,
 }
 
-/// What may lie there, the best first.
+/// The candidates for a place there, the best first.
 fn items(network: &Network, of: &Buffers<'_>, room: FastRoom) -> Vec<Item> {
     let scratch = |layer: usize| {
         let bytes = scratch_bytes(network, &whole(network, layer), room.threads);
@@ -124,7 +124,7 @@ fn items(network: &Network, of: &Buffers<'_>, room: FastRoom) -> Vec<Item> {
     let often = |at: usize| (moved[at] as f64 / of.sizes[at] as f64, buffer(at));
     let buffers = (0..of.sizes.len()).filter(|at| of.sizes[*at] > 0).map(often);
     let mut buffers: Vec<(f64, Item)> = buffers.filter(|(_, item)| fits(item)).collect();
-    // Of those that are moved as often the larger ones, which the arena has the most use for.
+    // If their traffic is the same, larger ones come first, since the arena gains more room.
     buffers.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.bytes.cmp(&one.bytes)));
     let buffers = buffers.into_iter().map(|(_, item)| item).take(MOST);
     of_layers.into_iter().take(MOST).chain(buffers).collect()

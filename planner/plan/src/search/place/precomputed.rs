@@ -1,5 +1,4 @@
-//! What is known of a request before its plan is decided: costs, the bound, and how each layer can
-//! be cut.
+//! Facts of a request before its plan is decided: costs, the bound, and how each layer can be cut.
 
 use crate::bound::least_bound_ns;
 use crate::request::Request;
@@ -17,7 +16,7 @@ pub(in crate::search) struct Shape {
     pub(in crate::search) count: u32,
     pub(in crate::search) slices: u32,
     pub(in crate::search) scratch: Scratch,
-    /// What one slice takes, from all scratch that it can use downwards.
+    /// The time of one slice, by scratch, from the most that it can use downwards.
     pub(in crate::search) levels: Vec<Level>,
 }
 
@@ -38,7 +37,7 @@ pub struct Slicing {
     pub bytes: u64,
 }
 
-/// What is known of a request for all ways to slide and all algorithms of steps.
+/// Facts of a request for all ways to slide and all algorithms of steps.
 pub struct Precomputed {
     pub costs: Costs,
     /// Scratch of each layer in slices of one panel, with its own algorithm.
@@ -90,8 +89,8 @@ impl Precomputed {
     }
 }
 
-/// What decides a step's scratch: layer, algorithm, panels, rows, and whether the last panel is
-/// among them.
+/// The properties of a step that decide its scratch: layer, algorithm, panels, rows, and whether it
+/// has the last panel.
 type Taker = [u32; 5];
 
 /// The scratch with which a step can make whole panels, and all that it can use.

@@ -9,8 +9,7 @@ use std::ops::Range;
 /// ⟨time, address⟩ plane, seen from above. Segments are adjacent and cover `range`.
 #[derive(Clone, Debug)]
 pub struct Skyline {
-    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet;
-    /// less: in the inference before.
+    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet.
     segments: Vec<(u64, i64)>,
     end: u64,
     /// The segments as they were once.
@@ -33,13 +32,6 @@ impl Skyline {
         let end = range.end.max(range.start);
         let segments = vec![(range.start, -1)];
         Self { segments, end, saved: Vec::new(), candidates: Cell::new(0) }
-    }
-
-    /// The same memory an inference later, of which nothing has been looked at.
-    pub fn later(mut self, period: i64) -> Self {
-        self.segments.iter_mut().for_each(|segment| segment.1 -= period);
-        self.candidates.set(0);
-        self
     }
 
     /// How many segments were looked at to find places, which is most of what that takes where
@@ -123,8 +115,8 @@ impl Skyline {
             }
             choice.ends_with(last_use, time)
         };
-        // What is used so late is as good as what is used later: worse than the best so far, or as
-        // late as can be.
+        // Later uses change nothing any more: the place is worse than the best so far already, or
+        // its use is as late as possible.
         let enough = || match choice {
             Choice::Earliest => best.get().map_or(i64::MAX, |best| best.last_use),
             Choice::Latest | Choice::Lowest => time - 1,
@@ -151,7 +143,7 @@ impl Skyline {
                 }
                 let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
                 let address = start.next_multiple_of(align);
-                // What this segment holds by itself is as good anywhere in it.
+                // If the segment alone has room, any place in it is as good.
                 let within = address + bytes <= end;
                 if address < end && address + bytes <= run_end {
                     let last_use = match within {

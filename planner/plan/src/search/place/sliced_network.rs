@@ -1,8 +1,8 @@
 //! Placing: a network cut into slices, put into an arena of a given size.
 //!
-//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. What
-//! a strategy decides is how finely to cut, how much memory residents get, and whether loads run
-//! ahead of the step that needs them.
+//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. A
+//! strategy decides how finely to cut, how much memory residents get, and whether loads run ahead
+//! of the step that needs them.
 
 use super::activations::{ActivationLayout, spans};
 use super::fast_memory::fast_bytes;
@@ -14,7 +14,6 @@ use crate::slice::Slices;
 use eyelet::pack::{self, FAST, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use std::cell::Cell;
-use std::ops::Range;
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
 pub const UNLIMITED: u64 = 1 << 60;
@@ -32,8 +31,6 @@ pub struct Misfit {
 pub enum Loading {
     /// As far as memory permits, into the next inference, too.
     Cyclic,
-    /// The same, with places chosen by how long they have been free since the inference before.
-    CyclicLongestFree,
     /// As far as memory permits, within one inference.
     Inference,
     /// Not at all: each waits for the step that needs it to be next.
@@ -79,7 +76,7 @@ impl<'a> SlicedNetwork<'a> {
         Self { activations, slices, lives, scratch, tables, candidates: Cell::new(0) }
     }
 
-    /// What placing it has taken, in segments of memory that were looked at for places.
+    /// The work of placing it, in segments of memory that were looked at for places.
     pub fn candidates(&self) -> usize {
         self.candidates.get()
     }
@@ -123,8 +120,8 @@ impl<'a> SlicedNetwork<'a> {
         below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
-    /// The plan with its activations from byte `start` on, and nothing else placed in the arena. What
-    /// lies in fast memory is placed.
+    /// The plan with its activations from byte `start` on, and nothing else placed in the arena.
+    /// Buffers in fast memory are placed.
     fn empty(&self, request: &Request<'_>, start: u64) -> Plan {
         let fast = &self.activations.fast;
         let place = |((offset, &lines), in_fast): ((&u64, &u32), &Option<u64>)| pack::Place {
@@ -157,8 +154,8 @@ impl<'a> SlicedNetwork<'a> {
         self.place_by(request, budget, loading, loading != Loading::OnDemand)
     }
 
-    /// The same with everything at the lowest place, which succeeds from
-    /// [`least_bytes`](Self::least_bytes) on: loads run ahead as far as that permits.
+    /// Places everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes)
+    /// on. Loads run ahead as far as that permits.
     pub fn place_lowest(
         &self,
         request: &Request<'_>,
@@ -200,14 +197,9 @@ impl<'a> SlicedNetwork<'a> {
         }
 
         let sky = Skyline::new(base..end);
-        let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
-        if loading == Loading::CyclicLongestFree && ahead {
-            // Now it is known how long each byte has been free, the inference before included.
-            let sky = sky.later(plan.period());
-            (_, uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
-        }
+        let uses = self.stream(&mut plan, &mut address_of, sky, ahead)?;
 
-        // What no one uses is not asked for.
+        // The arena ends at the last byte that is used.
         plan.arena_bytes =
             used_end(&self.activations.sizes, &plan).max(base).max(1).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
@@ -218,7 +210,7 @@ impl<'a> SlicedNetwork<'a> {
             }
         }
         match loading {
-            Loading::Cyclic | Loading::CyclicLongestFree => {
+            Loading::Cyclic => {
                 set_releases(&self.activations.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 self.keep_undisturbed(&mut plan, &uses);
             }
@@ -244,7 +236,7 @@ impl<'a> SlicedNetwork<'a> {
         address_of: &mut [u64],
         mut sky: Skyline,
         ahead: bool,
-    ) -> Result<(Skyline, Vec<Use>), Misfit> {
+    ) -> Result<Vec<Use>, Misfit> {
         let reads = &self.slices.reads;
         plan.loads.clear();
         let mut by_start: Vec<usize> =
@@ -297,32 +289,19 @@ impl<'a> SlicedNetwork<'a> {
         }
         plan.fast_bytes = fast_bytes(&self.activations.sizes, plan);
         self.candidates.set(self.candidates.get() + sky.candidates());
-        Ok((sky, uses))
+        Ok(uses)
     }
 
-    /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a
-    /// load is released as soon as its own last use is over.
+    /// Loads whose bytes nothing else ever uses become residents. Such a load is released as soon as
+    /// its own last use is over. If a read has several parts, other data may have been in the place
+    /// of those that are used up.
     fn keep_undisturbed(&self, plan: &mut Plan, uses: &[Use]) {
         let period = plan.period();
-        let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
-        // Of parts that are done with earlier, something else may have been there since.
-        let undisturbed = |plan: &Plan, at: usize| {
-            let own = span(&plan.loads[at]);
-            let apart = |other: Range<u64>| other.end <= own.start || own.end <= other.start;
-            let places = plan.places.iter().zip(&self.activations.sizes).zip(&self.lives);
-            let places = places.filter(|(_, life)| life.start != usize::MAX);
-            places.map(|((at, bytes), _)| at.address..at.address + bytes).all(apart)
-                && plan
-                    .steps
-                    .iter()
-                    .all(|step| apart(step.scratch..step.scratch + step.scratch_bytes))
-                && (0..plan.loads.len()).all(|other| other == at || apart(span(&plan.loads[other])))
-        };
         let stays: Vec<bool> = (0..plan.loads.len())
             .map(|at| {
                 let using = &uses[at];
                 i64::from(plan.loads[at].release) == using.life.end as i64 + 1 - period
-                    && (self.slices.reads[using.read].parts.len() == 1 || undisturbed(plan, at))
+                    && self.slices.reads[using.read].parts.len() == 1
             })
             .collect();
         let loads = std::mem::take(&mut plan.loads);
@@ -363,7 +342,7 @@ struct Placed {
     before: i64,
 }
 
-/// What a step's load takes, if it has one.
+/// The bytes of a step's load, 0 if it has none, and how to mark them as used.
 #[derive(Clone, Copy)]
 struct Weights<'a> {
     bytes: u64,
@@ -381,8 +360,8 @@ fn no_preload(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) 
     place(sky, weights, scratch, time, [Choice::Lowest, Choice::Lowest])
 }
 
-/// The same with the one of both going first with which less is used: the scratch goes no higher
-/// than it does without weights.
+/// Both as low as possible, in the order that uses less memory. The scratch goes no higher than it
+/// does without weights.
 fn lowest(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
     if weights.bytes == 0 || scratch == 0 {
         return no_preload(sky, weights, scratch, time);

@@ -64,7 +64,7 @@ fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
         // The last load before it in its place, if need be of the inference before.
         let back = (1..loads).find(|back| meets(load, (load + loads - back) % loads));
         let steps = match loading {
-            Loading::Cyclic | Loading::CyclicLongestFree => 1 - period,
+            Loading::Cyclic => 1 - period,
             Loading::Inference => 1,
             Loading::OnDemand => record.release,
         };

@@ -19,7 +19,7 @@ use super::orders::in_orders;
 use super::pack_request::PackRequest;
 use crate::bound::least_bound_ns;
 use crate::request::Request;
-use crate::search::algorithms::{AlgorithmSet, Choice, choices, on_load};
+use crate::search::algorithms::{AlgorithmSet, Choice, choices};
 use crate::search::construct::frugal::refusal;
 use crate::search::improve::PlanResult;
 use crate::search::place::builder::PlanBuilder;
@@ -53,17 +53,15 @@ pub struct Chosen {
     pub predicted_ns: Vec<u64>,
 }
 
-/// A network with one choice of algorithms. For each budget it also has the network whose steps
-/// transform weights.
+/// A network with one choice of algorithms.
 struct Candidate {
     network: Network,
     weights_bytes: u64,
-    transformed: Vec<Option<Network>>,
     /// On a board whose storage is read like memory, but slower: the same if steps use no weights
     /// there, so that all are copied.
     copied: Option<Box<Candidate>>,
-    /// The size of the shared cache, if a budget is larger, and the same network for it.
-    cache: Option<(u64, Option<Network>)>,
+    /// The size of the shared cache, if a budget is larger.
+    cache_bytes: Option<u64>,
     /// No plans of this choice take less, in sum over the budgets.
     bound_ns: u64,
     is_direct: bool,
@@ -292,16 +290,11 @@ impl Candidate {
         });
         choice.apply(&mut network);
         let weights_bytes = shared.place(&mut network);
-        let transformed = |budget: &u64| match request.strategy.transforms() {
-            true => on_load::fastest(&request.of(&network, weights_bytes, *budget)),
-            false => None,
-        };
-        let cache = request.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));
-        let transformed = request.budgets.iter().map(transformed).collect();
+        let cache_bytes = request.cache_bytes();
         let bound = |budget: &u64| least_bound_ns(&request.of(&network, weights_bytes, *budget));
         let bound_ns = request.budgets.iter().map(bound).sum();
         let is_direct = choice.is_direct();
-        Self { weights_bytes, transformed, copied, cache, network, bound_ns, is_direct }
+        Self { weights_bytes, copied, cache_bytes, network, bound_ns, is_direct }
     }
 
     fn holds_all(&self, request: &PackRequest<'_>, budget: u64) -> bool {
@@ -323,11 +316,10 @@ impl Candidate {
         refuse: bool,
     ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
         let mut all = Vec::new();
-        let budgets = request.budgets.iter().zip(&self.transformed).zip(holding);
-        for ((budget, transformed), &holds_all) in budgets {
+        for (budget, &holds_all) in request.budgets.iter().zip(holding) {
             let one = request.of(&self.network, self.weights_bytes, *budget);
             let one = Request { holds_all, ..one };
-            match request.strategy.begin(&one, transformed.as_ref())? {
+            match request.strategy.begin(&one)? {
                 Some(draft) => {
                     let draft = self.in_cache(request, *budget, draft)?;
                     all.push(self.or_copied(request, all.len(), holds_all, draft)?);
@@ -350,8 +342,7 @@ impl Candidate {
         let Some(copied) = &self.copied else { return Ok(draft) };
         let one = request.of(&copied.network, copied.weights_bytes, request.budgets[number]);
         let one = Request { holds_all, ..one };
-        let transformed = copied.transformed[number].as_ref();
-        let other = request.strategy.begin(&one, transformed)?;
+        let other = request.strategy.begin(&one)?;
         let is_faster = |other: &Draft<'a>| other.predicted_ns() < draft.predicted_ns();
         Ok(other.filter(is_faster).unwrap_or(draft))
     }
@@ -363,14 +354,14 @@ impl Candidate {
         budget: u64,
         draft: Draft<'a>,
     ) -> Result<Draft<'a>, PlanError> {
-        let cache = self.cache.as_ref().filter(|of| of.0 < budget && draft.may_read());
-        let Some((bytes, transformed)) = cache else { return Ok(draft) };
-        let one = request.of(&self.network, self.weights_bytes, *bytes);
+        let cache_bytes = self.cache_bytes.filter(|bytes| *bytes < budget && draft.may_read());
+        let Some(bytes) = cache_bytes else { return Ok(draft) };
+        let one = request.of(&self.network, self.weights_bytes, bytes);
         let is_slower = |ns: u64| draft.predicted_ns() > clearly(ns);
         if !is_slower(least_bound_ns(&one)) {
             return Ok(draft);
         }
-        let other = request.strategy.begin(&one, transformed.as_ref())?;
+        let other = request.strategy.begin(&one)?;
         Ok(other.filter(|other| is_slower(other.predicted_ns())).unwrap_or(draft))
     }
 

@@ -54,7 +54,7 @@ pub fn choose_bounded(
 }
 
 impl PlanError {
-    /// The same where budgets were smaller by so many bytes.
+    /// The plans of budgets that were smaller by `bytes`.
     fn with(mut self, bytes: u64) -> Self {
         if let Self::Budget { budget, smallest, .. } = &mut self {
             (*budget, *smallest) = (*budget + bytes, *smallest + bytes);
@@ -63,7 +63,7 @@ impl PlanError {
     }
 }
 
-/// A plan with everything after its tables so many bytes further up, in a larger budget.
+/// A plan with everything after its tables moved up by `bytes`, in a larger budget.
 fn moved(network: &Network, plan: &Plan, bytes: u64, budget: u64) -> Plan {
     let mut plan = Plan { budget, arena_bytes: plan.arena_bytes + bytes, ..plan.clone() };
     let places = plan.places.iter_mut().filter(|place| place.address < FAST);
@@ -71,7 +71,7 @@ fn moved(network: &Network, plan: &Plan, bytes: u64, budget: u64) -> Plan {
     let loads = plan.resident.iter_mut().chain(&mut plan.loads);
     loads.for_each(|load| load.address += bytes);
     for step in &mut plan.steps {
-        // What there is nothing of has no address.
+        // Weights or scratch without bytes have no address.
         if !step_weights(network, step).is_empty() {
             step.weights += bytes;
         }
@@ -118,7 +118,7 @@ fn divided(
     Err(PlanError::Tables { limit_ns })
 }
 
-/// A step in so many parts, or as many as it can be divided into.
+/// A step divided into `parts` parts, or the most possible.
 fn divide(network: &Network, rings: &[u32], step: &Step, parts: u64) -> Vec<Step> {
     let layer = &network.layers[step.layer as usize];
     let most = |whole: u32| u64::from(whole).div_ceil(parts);
@@ -170,10 +170,11 @@ fn row_unit(network: &Network, rings: &[u32], step: &Step) -> Option<u32> {
     })
 }
 
-/// A plan with each step in parts. What waited for a step waits for its last part.
+/// A plan with each step in parts. Loads and steps that waited for a step wait for its last part.
 fn with_parts(plan: Plan, parts: &[Vec<Step>]) -> Plan {
     let old = plan.period();
-    // Steps that are done, with the host's, when so many of the old ones are.
+    // For each number of old steps that are done: the new steps that are done, the host's turn
+    // included.
     let mut done = vec![0, 1];
     for parts in parts {
         done.push(done[done.len() - 1] + parts.len() as i64);

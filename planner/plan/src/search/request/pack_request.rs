@@ -1,4 +1,4 @@
-//! What the plans of a pack are made for.
+//! The input for the plans of a pack.
 
 use crate::profile::Profile;
 use crate::request::Request;
@@ -45,7 +45,7 @@ impl<'s> PackRequest<'s> {
         }
     }
 
-    /// What is asked of one plan of a network.
+    /// The input for one plan of a network.
     pub fn of<'a>(&'a self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { ref profile, threads, exact, .. } = *self;
         Request { network, weights_bytes, budget, threads, profile, exact, holds_all: false }

@@ -1,8 +1,7 @@
 //! Which loads of a plan stay in the arena: where storage is the bottleneck, or where a pack is used
 //! in flash that is slower than memory.
 //!
-//! FlexNN pins weights from the start of the network on ([`first`]). A leaky bucket does better
-//! ([`choose`]): going once around the inference, every load adds its time to a backlog, and every
+//! FlexNN pins weights from the start of the network on. A leaky bucket does better ([`choose`]): going once around the inference, every load adds its time to a backlog, and every
 //! step takes its own time away. If the backlog passes a threshold θ, storage has fallen behind,
 //! and the load that caused it is pinned instead. θ is bisected until the pinned bytes fit. So
 //! residents lie where storage is the bottleneck, and not at the start of the network, where loads
@@ -10,21 +9,13 @@
 
 use crate::search::place::builder::PlanBuilder;
 use crate::search::place::design::Design;
+use crate::slice::Slices;
 use eyelet::pack::{OpKind, PAGE, Region, Step};
 use std::ops::Range;
 
-/// Which loads stay if not all can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pins {
-    /// Those that would come too late from storage.
-    Late,
-    /// Those at the start of the network, as in FlexNN.
-    Head,
-}
-
 impl PlanBuilder<'_> {
-    /// Keeps loads of a design, of up to `capacity` bytes together.
-    pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
+    /// Keeps the loads of a design that would come too late from storage, up to `capacity` bytes.
+    pub(in crate::search) fn pin(&self, design: &mut Design, capacity: u64) {
         let network = self.request.network;
         if network.is_any_in_place() {
             return self.copy_slow(design, capacity);
@@ -35,22 +26,21 @@ impl PlanBuilder<'_> {
         if bytes.iter().all(|bytes| *bytes > capacity) {
             return;
         }
-        let stays = match pins {
-            Pins::Head => first(&bytes, capacity),
-            Pins::Late => {
-                let mut compute = vec![0; reads.len()];
-                let mut current = 0;
-                for (step, read) in slices.steps.iter().zip(&slices.read_of) {
-                    current = read.unwrap_or(current);
-                    if let Some(sum) = compute.get_mut(current) {
-                        *sum += self.costs.step_ns(step);
-                    }
-                }
-                let load: Vec<u64> =
-                    bytes.iter().map(|bytes| self.precomputed.costs.each_load_ns(*bytes)).collect();
-                choose(&bytes, &load, &compute, capacity)
+        let mut compute = vec![0; reads.len()];
+        let mut current = 0;
+        for (step, read) in slices.steps.iter().zip(&slices.read_of) {
+            current = read.unwrap_or(current);
+            if let Some(sum) = compute.get_mut(current) {
+                *sum += self.costs.step_ns(step);
             }
-        };
+        }
+        let load: Vec<u64> =
+            bytes.iter().map(|bytes| self.precomputed.costs.each_load_ns(*bytes)).collect();
+        self.keep(design, &slices, &choose(&bytes, &load, &compute, capacity));
+    }
+
+    /// Keeps the panels of the reads that `stays` marks.
+    pub fn keep(&self, design: &mut Design, slices: &Slices, stays: &[bool]) {
         for (step, read) in slices.steps.iter().zip(&slices.read_of) {
             if read.is_some_and(|read| stays[read]) {
                 // A panel stays as a whole, or not at all.
@@ -62,8 +52,8 @@ impl PlanBuilder<'_> {
     }
 
     /// Keeps weights that are used in the pack, of up to `capacity` bytes together. In flash that is
-    /// slower than memory, a step takes longer by a known time. So layers are worth so many
-    /// nanoseconds for each byte of memory that they take, and those that are worth most stay.
+    /// slower than memory, a step takes longer by a known time. So each layer saves a number of
+    /// nanoseconds for each byte of memory that it takes. Layers that save most stay.
     fn copy_slow(&self, design: &mut Design, capacity: u64) {
         let network = self.request.network;
         let slices = design.slices(network, &self.activations);
@@ -193,16 +183,6 @@ impl Reads<'_> {
             }
         }
     }
-}
-
-/// Marks the reads that fit `capacity` together, from the first one on.
-fn first(bytes: &[u64], capacity: u64) -> Vec<bool> {
-    let mut end = 0u64;
-    let within = |bytes: &u64| {
-        end += bytes;
-        end <= capacity
-    };
-    bytes.iter().map(within).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub const NAME: &str = "joint";
 /// Layers that are tried with fewer kept panels: first those that give up the fewest bytes.
 const MOST: usize = 16;
 
-/// What a plan was made of.
+/// The builder and the design of a plan.
 pub struct Refit<'a> {
     builder: PlanBuilder<'a>,
     design: Design,

@@ -9,9 +9,9 @@
 //!
 //! Two things hold by construction, for every network, budget and cost:
 //!
-//! - *No plan is predicted to be slower than one of another strategy.* The constructed plan is
-//!   [compared](super::guard) with all plans of other strategies that could be faster. The fastest
-//!   one is taken if the search finds nothing faster.
+//! - *No plan is predicted to be slower than one of a rival.* The constructed plan is
+//!   compared with all plans of its rivals that could be faster. The fastest one is taken if the
+//!   search finds nothing faster.
 //! - *There is a plan if and only if the budget is at least the smallest one.* The smallest budget
 //!   is no larger than those of other strategies. [`frugal`](crate::search::construct::frugal)
 //!   designs decide it before anything else is tried. They do not depend on the budget, and include
@@ -22,20 +22,21 @@
 //! predicted to be faster: then the first guarantee is about plans that read nothing.
 
 use super::draft::Draft;
-use super::{OnDemand, Preload, Strategy, guard, make};
+use super::{Strategy, make};
 use crate::request::Request;
 use crate::search::construct::construct;
 use crate::search::improve::PlanResult;
 use crate::search::improve::effort::Effort;
+use crate::search::place::builder::PlanBuilder;
+use crate::search::place::design::Built;
 use crate::search::place::refusal::PlanError;
 use crate::search::residents::refit;
-use eyelet_model::network::Network;
 
 /// Searches slices, residents, load times, addresses and algorithms together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Joint<'s> {
     /// Strategies than which no plan is predicted to be slower, in the order in which they are
-    /// compared. The simple ones come after them.
+    /// compared.
     pub rivals: &'s [&'s dyn Strategy],
 }
 
@@ -52,15 +53,9 @@ impl Strategy for Joint<'_> {
         make(self, request, Effort::Default)
     }
 
-    fn begin<'a>(
-        &self,
-        request: &Request<'a>,
-        transformed: Option<&'a Network>,
-    ) -> Result<Option<Draft<'a>>, PlanError> {
-        let simple: [&dyn Strategy; 2] = [&Preload, &OnDemand];
-        let rivals: Vec<&dyn Strategy> = self.rivals.iter().copied().chain(simple).collect();
-        let constructed = construct(request, transformed, &|builder, than_ns, may_read| {
-            guard::faster(&rivals, builder, than_ns, may_read)
+    fn begin<'a>(&self, request: &Request<'a>) -> Result<Option<Draft<'a>>, PlanError> {
+        let constructed = construct(request, &|builder, than_ns, may_read| {
+            faster(self.rivals, builder, than_ns, may_read)
         });
         Ok(constructed.map(|found| Draft::Constructed(Box::new(found))))
     }
@@ -72,4 +67,20 @@ impl Strategy for Joint<'_> {
     fn uses_in_place(&self) -> bool {
         true
     }
+}
+
+/// The fastest plan of the rivals, if one is faster than a plan that takes so long. No layers of the
+/// builder slide. Plans that read count only if they `may_read`.
+fn faster(
+    rivals: &[&dyn Strategy],
+    builder: &PlanBuilder<'_>,
+    than_ns: u64,
+    may_read: bool,
+) -> Option<Built> {
+    let mut fastest: Option<Built> = None;
+    for rival in rivals {
+        let least_ns = fastest.as_ref().map_or(than_ns, |built| built.line.steady_ns);
+        fastest = rival.faster(builder, least_ns, may_read).or(fastest);
+    }
+    fastest
 }

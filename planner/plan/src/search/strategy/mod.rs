@@ -1,14 +1,10 @@
-//! Strategies: the trait, the joint search, and simple strategies with which it is compared.
+//! Strategies: the trait, and the joint search.
 
 pub mod draft;
-pub mod guard;
 mod joint;
-mod simple;
 
 pub use joint::Joint;
-pub use simple::{Direct, OnDemand, Preload};
 
-use super::algorithms::on_load;
 use super::construct::frugal::refusal;
 use super::improve::PlanResult;
 use super::improve::effort::Effort;
@@ -18,7 +14,6 @@ use super::place::refusal::PlanError;
 use crate::profile::Profile;
 use crate::request::Request;
 use draft::{Draft, finished};
-use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use std::fmt;
 
@@ -27,7 +22,7 @@ pub trait Strategy: fmt::Debug + Sync {
     /// Its name on the command line and in packs.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A description of it, in a line.
     fn about(&self) -> &'static str;
 
     /// A plan for the budget of the request, or the error that names the smallest budget.
@@ -42,13 +37,7 @@ pub trait Strategy: fmt::Debug + Sync {
     }
 
     /// A first plan, without a search. Returns nothing if there is none; [`refusal`] then says why.
-    /// `transformed` is the network whose steps transform weights, for a strategy that
-    /// [`transforms`](Self::transforms).
-    fn begin<'a>(
-        &self,
-        request: &Request<'a>,
-        _transformed: Option<&'a Network>,
-    ) -> Result<Option<Draft<'a>>, PlanError> {
+    fn begin<'a>(&self, request: &Request<'a>) -> Result<Option<Draft<'a>>, PlanError> {
         Ok(Some(finished(self.name(), request, self.plan(request)?)))
     }
 
@@ -91,7 +80,6 @@ pub fn make(
     request: &Request<'_>,
     effort: Effort,
 ) -> Result<PlanResult, PlanError> {
-    let transformed = strategy.transforms().then(|| on_load::fastest(request)).flatten();
-    let draft = strategy.begin(request, transformed.as_ref())?;
+    let draft = strategy.begin(request)?;
     Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
 }

@@ -31,7 +31,7 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
     let mut unanswered = 0;
     let (mut transfer_end, mut check_end) = (None, None);
     let mut waiting: VecDeque<i64> = VecDeque::new();
-    // Of those that wait to be checked, how many the loader has not seen.
+    // The number of reads that wait for their check and that the loader has not seen.
     let mut unseen = 0;
     // Reads that have begun, and when the last came.
     let (mut begun, mut come) = (0, 0);

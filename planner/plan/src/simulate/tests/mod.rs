@@ -1,4 +1,4 @@
-//! What holds for the timelines of random plans.
+//! Invariants of the timelines of random plans.
 
 mod counters;
 
@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// With so many reads under way, of which two take two thirds of what they do one after the other, and so many bytes.
+/// A profile with up to `depth` reads and `window` bytes in flight. Two reads take two thirds of their time one after
+/// the other.
 fn deep(mbs: f64, depth: u32, window: u64) -> Profile {
     let mut profile = Board::load("jetson-nano").unwrap().profile;
     let queued_reads =
@@ -80,7 +81,7 @@ proptest! {
         let (_, [before, now]) = inferences(&plan, &Durations::new(&plan, &costs));
         prop_assert_eq!((&line.loads, &line.copies, &line.steps), (&now.reads, &now.copies, &now.steps));
         let (period, began) = (plan.period(), before.end());
-        // When so many steps of the last inference are done.
+        // When `count` steps of the last inference are done.
         let done = |count: i64| match count - 1 {
             0 => 0,
             last if last > 0 => line.steps[last as usize - 1].end,
@@ -92,7 +93,7 @@ proptest! {
             let rested = profile.service(false, 1).read(load.bytes.into()).latency as u64;
             prop_assert!(took == alone || (depth > 1 && took >= alone - rested), "{took} and {alone}");
         }
-        // What `release` and `ready` are about.
+        // The channel that `release` and `ready` refer to.
         let arrivals = if staged { &line.copies } else { &line.loads };
         prop_assert_eq!(arrivals.len(), plan.loads.len());
         for (load, span) in plan.loads.iter().zip(arrivals) {

@@ -1,12 +1,12 @@
-//! What must hold of layers that slide: naive plans with groups are proved.
+//! Invariants of layers that slide: plans with groups are proved.
 
 mod networks;
 
 use super::window::Operand;
 use super::*;
 use crate::memory::lifetimes;
-use crate::naive::plan;
 use crate::slice::{Cutting, slice};
+use crate::testing::plan;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Method, NONE, OpKind, Tensor};
 use eyelet_check::{Proof, Violation, check};
@@ -28,8 +28,8 @@ fn runs(network: &Network) -> Vec<Range<usize>> {
     runs
 }
 
-/// What the runtime lends steps of some lines of each layer is no more than the lines that are
-/// reckoned with. Returns how many operands that is of.
+/// Asserts that the runtime lends steps of each layer no more lines than the planner counts.
+/// Returns the number of operands.
 pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
     let mut compared = 0;
     let facts = Facts::new(network);
@@ -124,7 +124,7 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     lent_is_reckoned_with(network);
     let mut groups = Vec::new();
     for (run, &(skip, lines)) in runs(network).into_iter().zip(draws) {
-        // Of long runs sometimes only a part.
+        // Only a part of some long runs.
         let start = run.start + usize::from(skip) % run.len().div_ceil(2);
         let (layers, lines) = (start..run.end, u32::from(lines).max(1));
         groups.push(Group { layers, lines, reloads_weights: skip >= 128 });
@@ -139,7 +139,8 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     let skipping = facts.operands.iter().flatten().flatten().filter(|o| o.window.skips());
     let mut skipped: Vec<usize> =
         skipping.map(|o| network.tensors[o.tensor as usize].buffer as usize).collect();
-    // What makes fewer lines of another size may read less than its window, which is a bound.
+    // A layer that makes fewer lines of another size may read less than its window, which is a
+    // bound.
     for layer in network
         .layers
         .iter()
@@ -152,8 +153,9 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
         }
     }
     for a in &network.tensors {
-        let beside = |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
-        if network.tensors.iter().any(beside) {
+        let is_other_view =
+            |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
+        if network.tensors.iter().any(is_other_view) {
             skipped.push(a.buffer as usize);
         }
     }

@@ -11,7 +11,7 @@ use eyelet_model::passes::lower;
 use eyelet_model::testing::{Draw, Net, attention, grown, window};
 use proptest::prelude::*;
 
-/// The rings of a network whose longest run of layers slides, by so many lines, in the order of buffers.
+/// The rings of a network whose longest run of layers slides by `lines` lines, in the order of buffers.
 fn rings(net: &Net, lines: u32) -> Vec<u32> {
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let layers = runs(&network).swap_remove(0);
@@ -132,7 +132,7 @@ fn a_layer_by_itself_writes_over_what_it_has_read() {
     for (lines, reloads_weights) in [(1, false), (4, false), (1, true), (4, true)] {
         let (mut plan, bytes) =
             plan(&mut network, &[Group { layers: layer..layer + 1, lines, reloads_weights }]);
-        // Lines of 64 pixels with as many channels: those of a step, and one that the next step sees.
+        // Lines of 64 pixels with 64 channels: those of a step, and one that the next step sees.
         let line = 64 * 64 * 4;
         let apart = u64::from(lines + 1) * line;
         let rings = vec![0; network.buffers.len()];
@@ -163,41 +163,6 @@ fn rings_hold_what_is_made_in_a_row() {
         let (plan, bytes) = plan(&mut network, &[group]);
         eyelet_check::check(&network, &plan, bytes).unwrap();
     }
-}
-
-#[test]
-fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
-    let net = wide();
-    let mut network = lower(&net.graph, Isa::Portable).unwrap();
-    let bytes = eyelet_model::layout::place_weights(&mut network);
-    let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
-    let mut plan = |cache_bytes, memory_gbs| {
-        profile.compute.cache_bytes = cache_bytes;
-        profile.compute.memory_gbs = memory_gbs;
-        profile.compute.fully_connected_gbs = memory_gbs;
-        let request = Request {
-            network: &network,
-            weights_bytes: bytes,
-            budget: 64 << 20,
-            threads: 1,
-            profile: &profile,
-            exact: true,
-            holds_all: false,
-        };
-        let plan = search::plan(&search::Joint::default(), &request).unwrap();
-        eyelet_check::check(&network, &plan, bytes).unwrap();
-        let line = crate::simulate::simulate(&network, &plan, &profile, 1);
-        let costs = crate::simulate::Costs::new(&network, &profile, 1);
-        let layers = 0..network.layers.len();
-        let whole = layers.map(|l| costs.step_ns(&crate::steps::whole(&network, l))).sum::<u64>();
-        (plan.places.iter().any(|place| place.lines > 0), line.steady_ns, whole)
-    };
-    // All stays in the cache anyway; or memory is as fast as it.
-    assert!(!plan(64 << 20, 1.0).0 && !plan(256 << 10, 1e6).0);
-    let (slides, ns, whole) = plan(512 << 10, 0.5);
-    assert!(slides && ns < whole, "{slides}: {ns} of {whole} ns");
-    // Rings of which not even one line stays do not pay.
-    assert!(!plan(4 << 10, 0.5).0);
 }
 
 /// A large image that some layers use up while they make a smaller one.
@@ -344,7 +309,7 @@ fn nothing_slides_on_a_gpu() {
     }
 }
 
-/// Of networks as they are, whatever steps are computed by.
+/// Networks as they are, for all algorithms of steps.
 #[test]
 fn steps_are_lent_no_more_than_is_reckoned_with() {
     for name in ["squeezenet1_1", "mobilenet_v2"] {

@@ -1,7 +1,7 @@
 //! Residents that plans of one pack share, at one address in all of them.
 //!
-//! A change of budget goes from one plan of a pack to another. What both keep at the same address
-//! stays where it is; what lies elsewhere is moved, at the speed of memory: some milliseconds for a
+//! A change of budget goes from one plan of a pack to another. Residents that both keep at the same
+//! address stay where they are. Others are moved at the speed of memory: some milliseconds for a
 //! few tens of mebibytes. So the residents of all plans of a pack are laid out together, in one
 //! order, from one address on:
 //!
@@ -11,14 +11,14 @@
 //! largest   tables │ A │ B │ C │ everything else
 //! ```
 //!
-//! A is what all plans keep, B what all but the smallest keep, and so on ([`pieces`]). So what a
-//! plan shares with the larger ones is the beginning of what they share, without a hole, whatever
-//! the plans are. What a plan alone keeps comes after that; then all else, in the order in which it
-//! lay: nothing else of a plan changes ([`rebuild`]).
+//! All plans keep A, all but the smallest keep B, and so on ([`pieces`]). So a plan's share with
+//! the larger ones is the beginning of their own share, without a hole. Then come the plan's own
+//! residents, then all else, in the order in which it lay. Nothing else of a plan changes
+//! ([`rebuild`]).
 //!
 //! Two things can stand in the way. A plan may keep little of what a smaller one keeps: then it is
-//! made to keep that ([`nest`]). And the common start is after the largest tables, and what
-//! is cut takes pages: a plan that has no room for these keeps less ([`Refit`]). Both may make it
+//! made to keep that ([`nest`]). The common start is after the largest tables, and cut residents
+//! take more pages. A plan that has no room for these keeps less ([`Refit`]). Both may make it
 //! slower by [`SLOWER`] at most. A plan with which that cannot be done stays as it is.
 
 mod pieces;
@@ -34,15 +34,15 @@ use pieces::{Holdings, in_order, shared};
 use rebuild::rebuild;
 use std::cmp::Reverse;
 
-/// Accepted slowdown: one part in so many.
+/// Accepted slowdown: 1/40.
 const SLOWER: u64 = 40;
 
-/// Steps are cut for pieces of at least one part in so many of what the plan keeps that keeps the
-/// least; for none at last. Each step that is cut takes time in each inference, and moving a piece
+/// Steps are cut only for pieces of at least this fraction of the smallest residents of all plans;
+/// `None` cuts no step. Each step that is cut takes time in each inference, and moving a piece
 /// takes time once.
 const PARTS: [Option<u64>; 3] = [Some(64), Some(8), None];
 
-/// Of what a smaller plan keeps, so many parts of so many are enough in a larger one.
+/// Share of a smaller plan's residents that is enough in a larger plan.
 const ENOUGH: (u64, u64) = (2, 3);
 
 /// Bytes of the smallest pieces for which steps are cut: they are moved in some microseconds.
@@ -55,7 +55,7 @@ const TURNS: usize = 12;
 pub(in crate::search) struct PlanToLayOut<'a> {
     pub(in crate::search) plan: &'a Plan,
     pub(in crate::search) predicted_ns: u64,
-    /// What it was made of, if that is known.
+    /// The builder and the design of the plan, if known.
     pub(in crate::search) refit: Option<&'a Refit<'a>>,
 }
 
@@ -78,8 +78,8 @@ impl Member<'_> {
         self.guest.predicted_ns + self.guest.predicted_ns / SLOWER
     }
 
-    /// Has it leave so many more bytes and keep at least [`keeps`](Self::keeps). Says whether it
-    /// could.
+    /// Makes the plan leave `more` bytes more and keep at least [`keeps`](Self::keeps). Returns
+    /// whether it could.
     fn refit(&mut self, more: u64) -> bool {
         self.left += more;
         let Some(refit) = self.guest.refit else { return false };
@@ -132,8 +132,8 @@ pub(in crate::search) fn lay_out(
     all
 }
 
-/// Has a plan keep together what it keeps among everything else, if it keeps more there: as many
-/// panels of the same layers.
+/// Makes a plan keep its residents together if more of them lie among everything else: the same
+/// number of panels of the same layers.
 fn gather(network: &Network, member: &mut Member<'_>) {
     let held = Holdings::of(network, &member.plan);
     if held.bytes() * 2 >= member.plan.resident_bytes() {
@@ -159,7 +159,7 @@ fn nest(network: &Network, members: &mut [Member<'_>]) {
     let by = |a: &[u32], b: &[u32], choose: fn(u32, u32) -> u32| -> Vec<u32> {
         a.iter().zip(b).map(|(a, b)| choose(*a, *b)).collect()
     };
-    // Of each smaller plan, the bytes that it keeps, and the panels of these in all plans so far.
+    // For each smaller plan: the bytes that it keeps, and the panels of these in all plans so far.
     let mut chains: Vec<(u64, Vec<u32>)> = Vec::new();
     let none = vec![0; network.layers.len()];
     for member in members {
@@ -191,7 +191,7 @@ fn nest(network: &Network, members: &mut [Member<'_>]) {
     }
 }
 
-/// What the plans become that share residents; or one for which that does not do.
+/// The plans with shared residents, or the plan that does not allow it.
 fn arrange(
     network: &Network,
     members: &mut [Member<'_>],
@@ -206,7 +206,7 @@ fn arrange(
         let least = parts.map_or(u64::MAX, |parts| (fewest / parts).max(LEAST));
         let pieces = shared(&all, least);
         if pieces.is_empty() {
-            // What the others share, the largest has not.
+            // The largest plan does not have the residents that the others share.
             return Err(last);
         }
         let new = rebuilt(network, members, &all, &pieces);

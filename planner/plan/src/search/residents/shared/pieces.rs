@@ -26,7 +26,7 @@ pub(super) struct Item {
     pub(super) bytes: Range<u64>,
 }
 
-/// What a step uses of a resident.
+/// The part of a resident that a step uses.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) step: usize,
@@ -36,7 +36,7 @@ pub(super) struct Use {
     pub(super) panel: Option<u64>,
 }
 
-/// What becomes two where a piece ends.
+/// The loads and steps that become two where a piece ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     Nothing,
@@ -49,10 +49,10 @@ enum Cost {
 /// Loads are not cut for pieces of fewer bytes.
 const LEAST_LOAD: u64 = 32 << 10;
 
-/// What all plans from one on keep.
+/// A part of the weights that all plans from one on keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Of the weights section.
+    /// Bytes of the weights section.
     pub(super) bytes: Range<u64>,
     /// The first of these plans.
     pub(super) from: usize,
@@ -93,7 +93,7 @@ impl Holdings {
             steps.sort_by_key(|using| using.bytes.start);
             let ends = steps.iter().map(|using| using.bytes.end);
             let Some((first, end)) = steps.first().zip(ends.max()) else {
-                // What nothing uses could not be found again.
+                // A part that nothing uses could not be found again.
                 return Self::default();
             };
             items.push(Item { loads: vec![index], bytes: first.bytes.start..end, steps });
@@ -128,7 +128,7 @@ impl Holdings {
         self.items.iter().find(|item| item.has(bytes))
     }
 
-    /// What becomes two if these bytes of an item are cut off.
+    /// The cost of cutting these bytes off an item.
     fn cost(&self, bytes: &Range<u64>) -> Cost {
         let parts = |using: &Use| {
             let within = |at: u64| using.bytes.start < at && at < using.bytes.end;
@@ -210,8 +210,8 @@ impl Use {
     }
 }
 
-/// What plans, in the order of their budgets, share with all larger ones. No step is cut for fewer
-/// bytes than `least`.
+/// The pieces that plans, in the order of their budgets, share with all larger ones. No step is cut
+/// for fewer bytes than `least`.
 pub(super) fn shared(all: &[Holdings], least: u64) -> Vec<Piece> {
     let items = || all.iter().flat_map(|of| &of.items);
     let mut cuts: Vec<u64> = items().flat_map(|item| [item.bytes.start, item.bytes.end]).collect();
@@ -229,7 +229,7 @@ pub(super) fn shared(all: &[Holdings], least: u64) -> Vec<Piece> {
         if holders < 2 {
             continue;
         }
-        // What no plan has a reason to cut stays in one piece.
+        // Pieces that no plan has a reason to cut stay together.
         if let Some(before) = pieces.last_mut().filter(|before| before.from == from) {
             let both = before.bytes.start..bytes.end;
             let is_one = |of: &Holdings| of.item_with(&both).is_some();
@@ -273,7 +273,7 @@ pub(super) fn in_order(
     here.into_iter().map(place).collect()
 }
 
-/// What of an item is in none of these pieces and is used: not what lies between two layers.
+/// The used parts of an item outside of these pieces. Bytes between two layers are not used.
 fn rest(item: &Item, pieces: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut inside: Vec<_> = pieces.iter().filter(|bytes| item.has(bytes)).cloned().collect();
     inside.sort_by_key(|bytes| bytes.start);

@@ -51,7 +51,7 @@ pub(super) fn rebuild(
             }
         }
     }
-    // So many steps are done when so many were.
+    // For each number of old steps that are done: the new steps that are done.
     let mut done = vec![0, 1];
     for parts in &split {
         done.push(done[done.len() - 1] + parts.len() as i32);

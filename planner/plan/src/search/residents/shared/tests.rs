@@ -9,7 +9,7 @@ const PANEL: u64 = 32 << 10;
 /// Bytes of a layer of 64 panels. Layers do not begin at pages.
 const LAYER: u64 = 64 * PANEL + 96;
 
-/// A resident of so many panels of a layer whose weights begin at a byte, as one step uses it.
+/// A resident of `panels` panels of a layer whose weights begin at `start`, used by one step.
 fn item(load: usize, start: u64, panels: u64) -> Item {
     let bytes = start..start + panels * PANEL;
     let panel = (panels > 1).then_some(PANEL);
@@ -34,7 +34,7 @@ fn steps_are_cut_for_what_is_worth_it() {
     let both = 16 * PANEL;
     assert_eq!(shared(&all, both), [piece(0..both, 0)]);
     assert_eq!(shared(&all, both + 1), []);
-    // What is the same in both is cut from nothing.
+    // Nothing is cut if both plans are the same.
     let all = [holdings(&[16]), holdings(&[16])];
     assert_eq!(shared(&all, u64::MAX), [piece(0..both, 0)]);
     // The largest plan has it no more.

@@ -65,7 +65,7 @@ pub(crate) fn conv(kernel: [u32; 2]) -> [u32; 24] {
     })
 }
 
-/// Of a step on so many threads.
+/// The time of a step on `threads` threads.
 pub(crate) fn step_ns(profile: &Profile, network: &Network, step: &Step, threads: u32) -> u64 {
     Costs::new(network, profile, threads).step_ns(step)
 }

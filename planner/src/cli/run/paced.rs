@@ -5,8 +5,8 @@
 //! of servers and of laptops change their speed by themselves, this does not. What the storage beneath takes
 //! longer for, it takes.
 
-use crate::profile::Storage as Pace;
 use eyelet::storage::{ReadQueue, Storage, StorageError};
+use eyelet_planner::profile::Storage as Pace;
 use std::time::{Duration, Instant};
 
 /// The system wakes a sleeper late, by up to this: the rest is waited for awake.

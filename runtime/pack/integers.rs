@@ -15,7 +15,7 @@ pub struct IntegerParams {
     pub extents: [[u32; 4]; 2],
 }
 
-/// What a word is made of. Integers wrap. Codes are part of the format.
+/// The operation that makes a word. Integers wrap. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntegerOp {
@@ -167,7 +167,7 @@ pub struct FoldParams {
     pub last: u32,
 }
 
-/// What words are reduced to. Codes are part of the format.
+/// The function of a reduction of words. Codes are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FoldOp {

@@ -1,8 +1,8 @@
-//! Which of a layer's activations a step can find in a thread's cache, or leave there: those in
+//! The activations of a layer that a step can find in a thread's cache, or leave there: those in
 //! rings, if these fit it together.
 //!
-//! A ring has at least the lines that a step touches ([`Touched`]). So of a step that makes many
-//! lines fewer of the buffers can be rings that stay near than of one that makes few.
+//! A ring has at least the lines that a step touches ([`Touched`]). So with many
+//! lines in a step, fewer buffers can be rings that stay in the cache.
 
 use crate::profile::Outside;
 use crate::slide::Touched;
@@ -14,18 +14,18 @@ const MOST_LINES: u32 = 1 << 24;
 /// The shares of a layer's activations that are in no ring that a cache holds, each with the most
 /// lines of a step for which that can be.
 #[derive(Clone, Debug)]
-pub(super) struct Nearness {
+pub(super) struct CachedRings {
     /// From all rings on down to none of them, which can be whatever the lines.
     choices: Vec<(u32, Outside)>,
 }
 
-impl Nearness {
-    /// Of a layer that touches no ring.
+impl CachedRings {
+    /// A layer that touches no ring.
     pub(super) fn none() -> Self {
         Self { choices: vec![(u32::MAX, Outside::ALL)] }
     }
 
-    /// Of a layer that touches these lines of buffers, of which some can be rings.
+    /// A layer that touches these lines of buffers. Some of the buffers can be rings.
     pub(super) fn new(
         network: &Network,
         layer: usize,
@@ -37,7 +37,7 @@ impl Nearness {
         rings.retain(|buffer| is_ring(*buffer));
         rings.sort_unstable();
         rings.dedup();
-        // Of what two operands touch of a buffer the larger part is there.
+        // If two operands touch a buffer, the larger part of both is there.
         let bytes = |buffer: usize, lines: u32| {
             let of = touched.iter().filter(|one| one.buffer == buffer);
             of.map(|one| one.bytes(lines)).max().unwrap_or(0)
@@ -49,8 +49,8 @@ impl Nearness {
         Self::of_rings(&rings, cache_bytes, bytes, outside)
     }
 
-    /// Of these rings, of which a step of so many lines touches so much, and some of which leave so
-    /// much outside.
+    /// Finds which of `rings` stay in cache together. `bytes` is the size that a step touches of
+    /// each, and `outside` the shares that some of them leave to memory.
     fn of_rings(
         rings: &[usize],
         cache_bytes: u64,
@@ -64,7 +64,7 @@ impl Nearness {
             let chosen: Vec<usize> = (0..rings.len()).filter(has).map(|at| rings[at]).collect();
             let of_chosen = |lines: u32| chosen.iter().map(|ring| bytes(*ring, lines)).sum();
             let this = outside(&chosen);
-            // What no ring changes is so whatever the lines.
+            // If no ring changes anything, it holds for all numbers of lines.
             let most = match this == none {
                 true => u32::MAX,
                 false => most_lines(cache_bytes, of_chosen),
@@ -82,7 +82,8 @@ impl Nearness {
         self.choices.iter().fold(Outside::ALL, |least, (_, outside)| least.least(*outside))
     }
 
-    /// Where a step makes so many lines: all that no other is within.
+    /// The smallest shares outside for steps that make `lines` lines. None of them is within
+    /// another.
     pub(super) fn of(&self, lines: u32) -> impl Iterator<Item = Outside> + '_ {
         let there = move |at: &usize| self.choices[*at].0 >= lines;
         let is_best = move |at: &usize| {
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_more_lines_fewer_rings_are_near() {
+    fn more_lines_leave_fewer_rings_in_the_cache() {
         // An input, two lines of which are seen beside those that are made, and an output.
         let bytes = |ring: usize, lines: u32| match ring {
             0 => 10 * u64::from(lines + 2),
@@ -121,10 +122,10 @@ mod tests {
             let share = |ring| if chosen.contains(&ring) { 0.0 } else { 1.0 };
             Outside::new(share(0), share(1))
         };
-        let nearness = Nearness::of_rings(&[0, 1], 110, bytes, outside);
-        let of = |lines: u32| nearness.of(lines).collect::<Vec<_>>();
+        let cached_rings = CachedRings::of_rings(&[0, 1], 110, bytes, outside);
+        let of = |lines: u32| cached_rings.of(lines).collect::<Vec<_>>();
         let [input, output] = [Outside::new(0.0, 1.0), Outside::new(1.0, 0.0)];
-        assert_eq!(nearness.best(), Outside::NONE);
+        assert_eq!(cached_rings.best(), Outside::NONE);
         assert_eq!(of(1), [Outside::NONE]);
         assert_eq!(of(3), [Outside::NONE]);
         assert_eq!(of(4), [output, input]);
@@ -133,11 +134,11 @@ mod tests {
         assert_eq!(of(9), [input]);
         assert_eq!(of(10), [Outside::ALL]);
         // No cache holds both, however few lines there are.
-        let large = Nearness::of_rings(&[0, 1], 45, bytes, outside);
+        let large = CachedRings::of_rings(&[0, 1], 45, bytes, outside);
         assert_eq!((large.best(), large.of(1).count()), (Outside::NONE, 2));
-        // Where all is so little that it is near without a ring, or there is none.
-        let small = Nearness::of_rings(&[0, 1], 110, bytes, |_| Outside::NONE);
+        // Everything stays in the cache without a ring, or there is no ring.
+        let small = CachedRings::of_rings(&[0, 1], 110, bytes, |_| Outside::NONE);
         assert_eq!(small.of(1000).collect::<Vec<_>>(), [Outside::NONE]);
-        assert_eq!(Nearness::none().of(1).collect::<Vec<_>>(), [Outside::ALL]);
+        assert_eq!(CachedRings::none().of(1).collect::<Vec<_>>(), [Outside::ALL]);
     }
 }

@@ -6,15 +6,10 @@
 //! - `on-demand`: a layer's weights are loaded when its turn comes, and dropped after it (FlexNN's
 //!   On-Demand baseline, layer streaming). It has no slices, loads nothing ahead and keeps nothing.
 
-use super::Strategy;
-use super::guard::{Contest, bounds_ns};
-use crate::request::Request;
-use crate::search::improve::PlanResult;
-use crate::search::place::builder::PlanBuilder;
-use crate::search::place::design::{Built, Design};
-use crate::search::place::refusal::{PlanError, refuse};
-use crate::search::place::sliced_network::Loading;
-use crate::slice::Cutting;
+use crate::contest::{Contest, bounds_ns};
+use eyelet_plan::search::parts::{Built, Design, Loading, PlanBuilder, refuse};
+use eyelet_plan::search::{PlanError, PlanResult, Request, Strategy};
+use eyelet_plan::slice::Cutting;
 use std::time::Instant;
 
 /// All weights stay in memory.
@@ -96,7 +91,7 @@ fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<PlanRes
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
-/// The same plan, if it is faster.
+/// The plan with all layers cut alike, if it is faster.
 fn faster(
     builder: &PlanBuilder<'_>,
     cutting: Cutting,

@@ -12,7 +12,7 @@ use eyelet_model::plan::{Plan, step_weights};
 pub fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     let weights_bytes = place_weights(network);
     let sliding = Sliding::new(network, groups.to_vec());
-    // What reads anew is cut.
+    // Layers that read their weights again are cut.
     let cutting =
         |layer| if sliding.reloads_weights(layer) { Cutting::equal(1) } else { Cutting::LAYERS };
     let slices = slice(network, &sliding, &network.on_load, cutting);

@@ -1,32 +1,13 @@
-//! The guarantee that no plan of `joint` is predicted to be slower than one of another strategy.
+//! Comparing plans of a rival with the plan that `joint` has at hand.
 //!
-//! When a plan has been constructed, it is compared with those of all rivals. A rival places and
-//! simulates only what its bound says could be faster than the plan at hand. Strategies that are
-//! compared do not begin to read before the inference that they read for. So [`bounds_ns`] is one: a
-//! line of reads, as if there were room for all, and of steps after them.
+//! A rival places and simulates only the plans that its bound says could be faster. Published
+//! strategies do not begin to read before the inference that they read for. So [`bounds_ns`] is a
+//! bound: a line of reads, as if there were room for all, and of steps after them.
 
-use super::Strategy;
-use crate::search::place::builder::PlanBuilder;
-use crate::search::place::design::Built;
-use crate::slice::Slices;
 use eyelet::pack::{Method, Step};
 use eyelet_model::plan::Plan;
-
-/// The fastest plan of the rivals, if one is faster than a plan that takes so long. No layers of the
-/// builder slide. Plans that read count only if they `may_read`.
-pub fn faster(
-    rivals: &[&dyn Strategy],
-    builder: &PlanBuilder<'_>,
-    than_ns: u64,
-    may_read: bool,
-) -> Option<Built> {
-    let mut fastest: Option<Built> = None;
-    for rival in rivals {
-        let least_ns = fastest.as_ref().map_or(than_ns, |built| built.line.steady_ns);
-        fastest = rival.faster(builder, least_ns, may_read).or(fastest);
-    }
-    fastest
-}
+use eyelet_plan::search::parts::{Built, PlanBuilder};
+use eyelet_plan::slice::Slices;
 
 /// Plans that are compared with the fastest so far.
 pub struct Contest<'a, 'b> {
@@ -57,14 +38,14 @@ impl<'a, 'b> Contest<'a, 'b> {
     }
 }
 
-/// No plan of these slices takes less if reads run ahead within an inference, and if each waits for
-/// the step before the one that needs it. Steps have all the scratch that they can use, and reads
+/// Lower bounds for plans of these slices: with reads that run ahead within an inference, and with
+/// reads that each wait for the step before the one that needs it. Steps have all the scratch that they can use, and reads
 /// do not slow them down.
 pub fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     let resident = slices.reads.iter().filter(|read| read.resident);
     let arena_bytes = builder.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
-    let near = builder.costs.fits_llc(arena_bytes);
-    let service = builder.costs.service(near);
+    let in_llc = builder.costs.fits_llc(arena_bytes);
+    let service = builder.costs.service(in_llc);
     let mut last: Option<(Step, i64)> = None;
     let (mut come, mut ahead, mut in_turn) = (0, 0i64, 0i64);
     for (index, step) in slices.steps.iter().enumerate() {
@@ -84,7 +65,7 @@ pub fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
         let step = Step { first: 0, method, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
-            _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,
+            _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, in_llc) as i64,
         };
         last = Some((step, ns));
         (ahead, in_turn) = (ahead + ns, in_turn + ns);

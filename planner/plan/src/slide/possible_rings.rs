@@ -1,21 +1,20 @@
-//! Which buffers can be rings in so much memory, whatever the plan.
+//! The buffers that can be rings in an amount of memory, whatever the plan.
 //!
 //! Weights need not stay while a ring is in use: they can be read anew. But lines have to be
 //! somewhere, and those that are still to be read lie over no others, whichever buffers share
-//! bytes. Of layers that follow one another let `c` be the lines that a layer has made, with all
-//! panels, and `b` those that it has begun. Of what it makes the next layer will read all lines
-//! from `s · c'` on, `s` being that one's stride and `c'` what it has made; so `b − s · c'` lines
-//! are there, and in sum over layers one after the other, counted in lines of the first, no less
-//! than the first has begun, up to one that has made none. Such a line takes no less than the least
-//! of those of all these layers.
+//! bytes. Take a run of layers. A layer has made `c` lines, with all panels, and has begun `b`. The
+//! next layer, of stride `s`, has made `c'` lines. It will read all lines from `s · c'` on, so
+//! `b − s · c'` lines are there. Sum this over the run, counted in lines of the first layer, up to
+//! a layer that has made none. The sum is no less than the lines that the first layer has begun. A
+//! line takes at least the smallest line of all these layers.
 //!
-//! - When the first line of the ring is written over, there is a last layer before it of which some
-//!   panel has begun the last line, and a first one behind it that has made none. From the one to
-//!   the other all lines of the first are there, in whatever buffers.
-//! - When its writer begins its last line, all others are there, in the ring and behind it, up to
-//!   such a layer.
+//! - When the first line of the ring is overwritten, there is a last layer before the ring of which
+//!   some panel has begun the last line. There is also a first layer after the ring that has made
+//!   no line. All lines of the former are there, in the buffers between the two.
+//! - When its writer begins its last line, all others are there, in the ring and after it, up to a
+//!   layer that has made no line.
 //!
-//! If none of the layers that these can be leaves enough memory, the buffer is whole.
+//! If no choice of these layers leaves enough memory, the buffer is whole.
 
 use super::group::Facts;
 use eyelet_model::network::Network;
@@ -47,11 +46,11 @@ struct Line {
     /// For each layer whether the next one reads its output from the first line to the last, and
     /// nobody else writes there.
     follows: Vec<bool>,
-    /// Lines of the first layer of those that follow one another for one of a layer's,
+    /// For each layer: lines of the first layer of its run for one of its own.
     scale: Vec<f64>,
-    /// for all of them,
+    /// For each layer: all of its lines, in lines of the first layer of its run.
     lines: Vec<f64>,
-    /// and what a layer's output has of bytes for each of them.
+    /// For each layer: bytes of its output for a line of the first layer of its run.
     bytes: Vec<f64>,
 }
 
@@ -89,7 +88,7 @@ impl Line {
         let mut least = f64::INFINITY;
         for first in (0..=writer).rev() {
             least = least.min(self.bytes[first]);
-            // Of whose lines nothing is known, nothing is counted.
+            // A layer whose lines are unknown counts nothing.
             let before = first.checked_sub(1).filter(|before| self.follows[*before]);
             let (lines, bytes) =
                 before.map_or((0.0, 0.0), |before| (self.lines[before], self.bytes[before]));
