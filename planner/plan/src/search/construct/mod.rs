@@ -4,7 +4,8 @@
 //! transform weights ([`on_load`](crate::search::algorithms::on_load)), how much stays, and how
 //! finely layers are cut ([`layer_cuts`]). [Ways to slide](ways_to_slide) and algorithms are
 //! compared by one kind of design ([`sketches`]): two slices fit next to the activations of each
-//! layer, and weights stay that would come late from storage.
+//! layer, and weights stay that would come late from storage. For the best of them other sizes of
+//! slices are tried.
 
 pub mod frugal;
 mod layer_cuts;

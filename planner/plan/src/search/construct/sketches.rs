@@ -1,5 +1,5 @@
-//! The state of a [construction](super::construct), and how it plans one way to slide: with several
-//! shares of memory for residents.
+//! The state of a [construction](super::construct), and how it plans one way to slide: first with
+//! several shares of memory for residents, then with finer slices for the best share.
 
 use super::Best;
 use crate::request::Request;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
 /// Slices that must fit in each layer, and the most bytes of each.
-const TARGET: SlicingTarget = SlicingTarget { slices: 2.0, ahead: 0, most: 4 << 20 };
+const TARGETS: [(f64, u64); 5] =
+    [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
 
 /// Once a plan is found, construction ends after plans with this many steps together.
 const MOST_MADE: usize = 40_000;
@@ -199,13 +200,33 @@ impl<'a, 'b> Construction<'a, 'b> {
     /// Plans with one share of memory for residents; returns the same as
     /// [`consider`](Self::consider).
     fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
-        let builder = &self.builders[at];
-        let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
-        let mut design = builder.fitting(residents, TARGET, on_load, Loading::Cyclic);
-        builder.pin(&mut design, residents);
+        let design = self.design(at, on_load, share, TARGETS[0]);
         let (better, ns) = self.consider(at, design)?;
         self.share = if better { share } else { self.share };
         Some((better, ns))
+    }
+
+    fn design(&self, at: usize, on_load: &[u32], share: f64, (slices, most): (f64, u64)) -> Design {
+        let builder = &self.builders[at];
+        let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
+        let target = SlicingTarget { slices, ahead: 0, most };
+        let mut design = builder.fitting(residents, target, on_load, Loading::Cyclic);
+        builder.pin(&mut design, residents);
+        design
+    }
+
+    /// Tries the other targets with the design of the best plan. Without them, constructed plans
+    /// just above the smallest budget can take much longer.
+    pub(super) fn refine(&mut self) {
+        let Some(best) = &self.best else { return };
+        let (at, on_load) = (best.at, best.design.step_algorithms.clone());
+        for target in TARGETS.into_iter().skip(1) {
+            if self.is_done() {
+                return;
+            }
+            let design = self.design(at, &on_load, self.share, target);
+            self.consider(at, design);
+        }
     }
 
     /// The index of the best share so far.

@@ -64,7 +64,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
-    /// Compares ways to slide with the best algorithms so far.
+    /// Compares ways to slide with the best algorithms so far, and refines the best plan.
     fn look_closer(
         &mut self,
         request: &Request<'a>,
@@ -87,6 +87,7 @@ impl<'a, 'b> Construction<'a, 'b> {
             let smallest = search.smallest(request.budget).collect();
             self.slide(request, smallest, &[(0, request.network.on_load.clone())], options);
         }
+        self.refine();
     }
 
     /// Sketches plans with some ways to slide.
