@@ -1,11 +1,11 @@
 //! The operators of layers: a file for each has what this half of eyelet knows of it.
 //!
 //! That is how a node of the graph becomes an item (`impl Builder`), how an item becomes a layer
-//! ([`Operation`]), and what planners ask of a layer ([`Operator`], a `ROW` in each file). Operators
+//! (`Operation`), and what planners ask of a layer (`Operator`, a `ROW` in each file). Operators
 //! that are no layers of their own are here, too: what moves nothing (`views`), concatenation,
 //! padding, group normalisation.
 //!
-//! [`builder`] has the items under construction, [`emitter`] the layers, [`view`] where values lie.
+//! `builder` has the items under construction, `emitter` the layers, `view` where values lie.
 //! The passes go through nodes and items, and name operators only to dispatch.
 
 pub(crate) mod binary;
