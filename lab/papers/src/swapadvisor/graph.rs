@@ -40,6 +40,8 @@ pub struct Graph {
     pub tensors: Vec<Tensor>,
     /// All operators.
     pub operators: Vec<Operator>,
+    /// For each operator the tensors that it touches, each once, in ascending order.
+    pub touched: Vec<Vec<usize>>,
     /// For each operator those that wait for it.
     pub after: Vec<Vec<usize>>,
     /// For each operator the number of those that it waits for.
@@ -68,16 +70,13 @@ impl Graph {
                 readers[tensor].clear();
             }
         }
-        Self { tensors, operators, after, waits }
-    }
-
-    /// The tensors that an operator touches, each once.
-    pub fn touched(&self, operator: usize) -> Vec<usize> {
-        let Operator { reads, writes, .. } = &self.operators[operator];
-        let mut touched: Vec<usize> = reads.iter().chain(writes).copied().collect();
-        touched.sort_unstable();
-        touched.dedup();
-        touched
+        let touched = operators.iter().map(|Operator { reads, writes, .. }| {
+            let mut touched: Vec<usize> = reads.iter().chain(writes).copied().collect();
+            touched.sort_unstable();
+            touched.dedup();
+            touched
+        });
+        Self { touched: touched.collect(), tensors, operators, after, waits }
     }
 
     /// The sizes that tensors have, in ascending order: TS of section 5.3.

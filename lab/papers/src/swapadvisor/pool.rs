@@ -52,7 +52,7 @@ impl Pool {
         };
         let mut needed = vec![0; sizes.len()];
         for operator in 0..graph.operators.len() {
-            let own = count(&mut graph.touched(operator).into_iter());
+            let own = count(&mut graph.touched[operator].iter().copied());
             needed.iter_mut().zip(own).for_each(|(needed, own)| *needed = own.max(*needed));
         }
         let all = count(&mut (0..graph.tensors.len()));

@@ -5,8 +5,9 @@
 //! of all. What leaves is copied out first, unless the host has it. Transfers wait for what makes them safe, and
 //! for nothing else, so that they begin as early as possible.
 
-use super::graph::{Graph, Kind};
+use super::graph::{Graph, Kind, Operator};
 use super::pool::Pool;
+use std::collections::VecDeque;
 
 /// Something that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,8 +85,10 @@ struct Memory {
     dirty: Vec<bool>,
     /// For each tensor the transfer by which the host has it.
     copied: Vec<Option<usize>>,
-    /// For each tensor whether it has been used in this pass.
-    used: Vec<bool>,
+    /// For each class its empty objects, in the order in which they became empty.
+    empty: Vec<VecDeque<usize>>,
+    /// For each tensor how often it has been used in this pass.
+    used: Vec<usize>,
     /// Tensors that were taken out of the first residents.
     removed: Vec<usize>,
     plan: SwapPlan,
@@ -96,7 +99,7 @@ impl<'a> Scheduled<'a> {
     pub fn new(graph: &'a Graph, schedule: &'a [usize], pool: &'a Pool, victim: Victim) -> Self {
         let mut uses = vec![Vec::new(); graph.tensors.len()];
         for (place, &operator) in schedule.iter().enumerate() {
-            graph.touched(operator).into_iter().for_each(|tensor| uses[tensor].push(place));
+            graph.touched[operator].iter().for_each(|&tensor| uses[tensor].push(place));
         }
         let sizes = graph.sizes();
         let class = graph.tensors.iter().map(|tensor| {
@@ -145,14 +148,15 @@ impl<'a> Scheduled<'a> {
             since: vec![Event::Start; tensors],
             dirty: vec![false; tensors],
             copied: vec![None; tensors],
-            used: vec![false; tensors],
+            empty: self.pool.counts.iter().map(|&n| (0..n as usize).collect()).collect(),
+            used: vec![0; tensors],
             removed: Vec::new(),
             plan: SwapPlan::default(),
         };
         for &tensor in resident {
-            let objects = &mut memory.objects[self.class[tensor]];
-            let free = objects.iter().position(|object| object.tensor.is_none())?;
-            objects[free].tensor = Some(tensor);
+            let class = self.class[tensor];
+            let free = memory.empty[class].pop_front()?;
+            memory.objects[class][free].tensor = Some(tensor);
             memory.place[tensor] = Some(free);
         }
         for place in 0..self.schedule.len() {
@@ -165,13 +169,12 @@ impl<'a> Scheduled<'a> {
     /// Brings what an operator needs, and lets go of what nobody needs after it.
     fn operator(&self, memory: &mut Memory, place: usize) -> Option<()> {
         let operator = self.schedule[place];
-        let touched = self.graph.touched(operator);
-        let (reads, writes) =
-            (&self.graph.operators[operator].reads, &self.graph.operators[operator].writes);
+        let touched = &self.graph.touched[operator];
+        let Operator { reads, writes, .. } = &self.graph.operators[operator];
         let mut waits = Vec::new();
-        for &tensor in &touched {
+        for &tensor in touched {
             if memory.place[tensor].is_none() {
-                let mut free = self.object(memory, tensor, place, &touched)?;
+                let mut free = self.object(memory, tensor, place, touched)?;
                 if reads.contains(&tensor) {
                     free.extend(memory.copied[tensor].map(Event::Out));
                     memory.since[tensor] = Event::In(memory.plan.ins.len());
@@ -183,12 +186,12 @@ impl<'a> Scheduled<'a> {
             } else if matches!(memory.since[tensor], Event::In(_)) {
                 waits.push(memory.since[tensor]);
             }
-            memory.used[tensor] = true;
         }
         writes.iter().for_each(|&tensor| memory.dirty[tensor] = true);
-        for tensor in touched {
+        for &tensor in touched {
+            memory.used[tensor] += 1;
             let Some(at) = memory.place[tensor] else { continue };
-            let ends = self.uses[tensor].last() == Some(&place);
+            let ends = self.uses[tensor].len() == memory.used[tensor];
             let kept = match self.graph.tensors[tensor] {
                 tensor if tensor.kind == Kind::Parameter => true,
                 tensor => tensor.kept,
@@ -196,6 +199,7 @@ impl<'a> Scheduled<'a> {
             if ends && !kept {
                 let free = vec![Event::Computed(place)];
                 memory.objects[self.class[tensor]][at] = Object { tensor: None, free };
+                memory.empty[self.class[tensor]].push_back(at);
                 memory.place[tensor] = None;
             }
         }
@@ -215,12 +219,9 @@ impl<'a> Scheduled<'a> {
         needed: &[usize],
     ) -> Option<Vec<Event>> {
         let class = self.class[tensor];
-        let ended = |object: &Object| object.free.iter().max().copied();
-        let objects = memory.objects[class].iter().enumerate();
-        let empty = objects.filter(|(_, object)| object.tensor.is_none());
         // The one that has been empty the longest.
-        let at = match empty.min_by_key(|(_, object)| ended(object).map(order)) {
-            Some((at, _)) => at,
+        let at = match memory.empty[class].pop_front() {
+            Some(at) => at,
             None => self.evict(memory, class, place, needed)?,
         };
         let free = std::mem::take(&mut memory.objects[class][at].free);
@@ -242,15 +243,13 @@ impl<'a> Scheduled<'a> {
         let held: Vec<(usize, usize)> =
             held.filter(|(_, tensor)| !needed.contains(tensor)).collect();
         let next = |tensor: usize| {
-            let uses = &self.uses[tensor];
-            uses.get(uses.partition_point(|&at| at < place)).copied().unwrap_or(usize::MAX)
+            self.uses[tensor].get(memory.used[tensor]).copied().unwrap_or(usize::MAX)
         };
         let last = |tensor: usize| {
-            let uses = &self.uses[tensor];
-            uses.partition_point(|&at| at < place).checked_sub(1).map(|at| uses[at])
+            memory.used[tensor].checked_sub(1).map(|before| self.uses[tensor][before])
         };
         // A resident that has not been used leaves without a trace: it was not there at all.
-        let unused = held.iter().filter(|(_, tensor)| !memory.used[*tensor]);
+        let unused = held.iter().filter(|(_, tensor)| memory.used[*tensor] == 0);
         if let Some(&(at, tensor)) = unused.max_by_key(|(_, tensor)| next(*tensor)) {
             memory.removed.push(tensor);
             memory.place[tensor] = None;
@@ -280,14 +279,5 @@ impl<'a> Scheduled<'a> {
         memory.place[tensor] = None;
         memory.objects[class][at] = Object { tensor: None, free };
         Some(at)
-    }
-}
-
-/// A rank of events by how early they are likely to end.
-fn order(event: Event) -> usize {
-    match event {
-        Event::Start => 0,
-        Event::Computed(at) => 2 * at + 1,
-        Event::In(_) | Event::Out(_) => usize::MAX,
     }
 }
