@@ -8,7 +8,7 @@
 # in fuzz/corpus; inputs that fail are left in fuzz/artifacts. A target
 # first runs what is there of both, and the seeds of the tests.
 #
-# planner/tests/fuzz runs the targets on inputs of its own, with every test run.
+# planner/tests/fuzz and lab/alloc/tests run the targets on inputs of their own, with every test run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

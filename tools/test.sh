@@ -243,10 +243,10 @@ section_scripts() {
 # A workspace of its own, with a lock file of its own.
 section_lab() {
     local build=(--locked --manifest-path lab/Cargo.toml --target-dir target/lab)
-    cargo fmt --manifest-path lab/Cargo.toml -p eyelet-papers -p eyelet-trials --check
+    cargo fmt --manifest-path lab/Cargo.toml -p eyelet-alloc -p eyelet-papers -p eyelet-trials --check
     cargo clippy "${build[@]}" --all-targets -- -D warnings
     # Programs that measure have no tests.
-    cargo test "${build[@]}" -p eyelet-papers
+    cargo test "${build[@]}" -p eyelet-alloc -p eyelet-papers
 }
 
 section_onnxruntime() {

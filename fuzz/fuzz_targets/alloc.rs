@@ -4,11 +4,11 @@
 
 #![no_main]
 
-#[path = "../../planner/tests/fuzz/alloc.rs"]
-mod alloc;
+#[path = "../../lab/alloc/tests/arbitrary.rs"]
+mod arbitrary;
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    alloc::run(data);
+    arbitrary::run(data);
 });

@@ -5,7 +5,6 @@
 //! have exit code 2. With `--json` an error is an object on stdout, too; where a model cannot be planned, it has all that
 //! stands in the way.
 
-mod alloc;
 mod bench;
 mod budgets;
 mod calibrate;
@@ -99,7 +98,6 @@ enum Verb {
     Run(run::Args),
     Bench(bench::Args),
     Demo(demo::Args),
-    Alloc(alloc::Args),
     // `chunks` was its name.
     #[command(name = "gpu-chunks", alias = "chunks")]
     Chunks(chunks::Args),
@@ -135,7 +133,6 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => run::run(args, output),
         Verb::Bench(args) => bench::run(args, output),
         Verb::Demo(args) => demo::run(args, output),
-        Verb::Alloc(args) => alloc::run(args, output),
         Verb::Chunks(args) => chunks::run(args, output),
         Verb::Schedule(args) => schedule::run(args, output),
         Verb::Serve(args) => serve::run(args, output),

@@ -35,7 +35,6 @@ fn every_verb_has_help_with_an_example() {
         "run",
         "bench",
         "demo",
-        "alloc",
         "gpu-chunks",
         "schedule",
         "serve",

@@ -249,22 +249,6 @@ fn control_characters_of_names_are_shown() {
     let broken = NodeProto { name: "\u{1b}[2J".into(), ..node("Nothing", &["x"], "y") };
     write(&folder.path().join("net.onnx"), &[1, 8], vec![broken], vec![], &["y"]);
     eyelet_in(folder.path(), &plan).fails(&["`\\u{1b}[2J`", "Nothing"]);
-    std::fs::write(folder.path().join("b.csv"), "id,lower,upper,size\n\u{1b}c,0,1,8\n").unwrap();
-    let placed = eyelet_in(folder.path(), &["alloc", "--capacity", "8", "b.csv"]).text();
-    assert!(placed.contains("\\u{1b}c,0,1,8,0"), "{placed:?}");
-}
-
-/// More buffers than can be looked at in pairs, all of them live at once.
-#[test]
-fn allocation_ends_when_its_time_is_over() {
-    let folder = folder();
-    let mut table = String::from("id,lower,upper,size\n");
-    for at in 0..60_000 {
-        table += &format!("b{at},{},{},{}\n", at % 7, 10 + at % 5, 64 + at % 1000);
-    }
-    std::fs::write(folder.path().join("b.csv"), table).unwrap();
-    let alloc = ["alloc", "--capacity", "1MiB", "--time-limit", "0", "b.csv"];
-    eyelet_in(folder.path(), &alloc).fails(&["do not fit 1 MiB", "live at once"]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Tests of the command: what it prints, writes, refuses and takes.
 
-mod alloc;
 mod bench;
 mod boards;
 mod cli;

@@ -1,7 +1,6 @@
 //! The fuzz targets of `fuzz/`, with inputs that are made here: so many, the same everywhere. `tools/fuzz.sh` has libFuzzer
 //! look for more.
 
-mod alloc;
 #[path = "../common/mod.rs"]
 mod common;
 mod darknet;
@@ -59,11 +58,6 @@ fn fuzz(name: &str, target: fn(&[u8]) -> bool, seeds: Vec<Vec<u8>>, inputs: usiz
     eprintln!("{name}: {accepted} of {inputs} inputs accepted");
     // Both what is refused and what is accepted has been tried.
     assert!(accepted > inputs / 50 && accepted < inputs, "{name}: {accepted} of {inputs}");
-}
-
-#[test]
-fn allocation_problems() {
-    fuzz("alloc", alloc::run, seeds::alloc(), 200_000);
 }
 
 #[test]

@@ -15,17 +15,6 @@ use eyelet_planner::import::onnx::{
 };
 use prost::Message;
 
-/// Allocation problems: those of the tests that are short, and one with every column.
-pub fn alloc() -> Vec<Vec<u8>> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/alloc");
-    let problem = |name: &str| {
-        let text = std::fs::read_to_string(folder.join(name)).unwrap();
-        text.lines().take(24).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes()
-    };
-    let columns = "id,lower,upper,size,alignment,name\n0,0,3,16,8,a\n1,1,2,7,1,b\n2,-4,9,64,64,c\n";
-    vec![problem("A.1048576.csv"), problem("K.1048576.csv"), columns.into()]
-}
-
 /// Sets of one task and of three, with room for packs.
 pub fn sets() -> Vec<Vec<u8>> {
     let of = |count: u32| {

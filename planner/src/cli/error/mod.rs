@@ -1,6 +1,5 @@
 //! What can go wrong, with the file it went wrong with: what several verbs share, and an enum for each of the others.
 
-mod alloc;
 mod bench;
 mod planning;
 mod run;
@@ -9,7 +8,6 @@ mod shapes;
 mod sizes;
 mod target;
 
-pub use alloc::AllocError;
 pub use bench::BenchError;
 pub use planning::PlanningError;
 pub use run::RunError;
@@ -51,8 +49,6 @@ pub enum Error {
     #[error("cannot print: {0}")]
     Print(io::Error),
 
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]

@@ -20,7 +20,6 @@ fn strange() -> tempfile::TempDir {
     for name in ["dir", "dir.csv", "dir.cfg", "dir.svg"] {
         fs::create_dir(at(name)).unwrap();
     }
-    fs::write(at("buffers.csv"), "id,lower,upper,size\na,0,2,64\n").unwrap();
     image::GrayImage::new(8, 8).save(at("grey.png")).unwrap();
     let set = "memory = \"2MiB\"\nchunks = [\"4KiB\"]\n[storage]\nread = \"1GB/s\"\n\
         [[task]]\nname = \"pack\"\nperiod = \"10s\"\npack = \"digits.pack\"\n";
@@ -29,8 +28,7 @@ fn strange() -> tempfile::TempDir {
 }
 
 /// Calls with `OUT` where the destination goes, and the extension that it must have.
-const WRITERS: [(&[&str], &str); 16] = [
-    (&["alloc", "buffers.csv", "--capacity", "1KiB", "-o", "OUT"], ""),
+const WRITERS: [(&[&str], &str); 15] = [
     (&["zoo", "squeezenet1_1", "-o", "OUT"], ""),
     (&["zoo", "yolov3", "-o", "OUT"], ".cfg"),
     (&["taskgen", "-o", "OUT"], ""),
@@ -101,12 +99,12 @@ fn packs_are_written_to_files_alone() {
 #[test]
 fn devices_and_fifos_with_a_reader_are_written_to() {
     let folder = strange();
-    let alloc = ["alloc", "buffers.csv", "--capacity", "1KiB", "-o", "OUT"];
-    call(folder.path(), &alloc, "/dev/null").text();
-    call(folder.path(), &alloc, "/dev/full").fails(&["cannot write /dev/full", "No space left"]);
+    let taskgen = ["taskgen", "-o", "OUT"];
+    call(folder.path(), &taskgen, "/dev/null").text();
+    call(folder.path(), &taskgen, "/dev/full").fails(&["cannot write /dev/full", "No space left"]);
     let fifo = folder.path().join("fifo");
     let reader = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(fifo);
-    call(folder.path(), &alloc, "fifo").text();
+    call(folder.path(), &taskgen, "fifo").text();
     let written = std::io::read_to_string(reader.unwrap()).unwrap();
-    assert_eq!(written, "id,lower,upper,size,offset\na,0,2,64,0\n");
+    assert!(written.contains("[[task]]"), "{written}");
 }

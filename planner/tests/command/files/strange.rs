@@ -34,7 +34,6 @@ fn fifos_folders_sockets_and_devices_are_refused_at_once() {
             let picture = if option == "--labels" { &["--image", "grey.png"][..] } else { &[] };
             fails(&[&run[..], picture, &[option, path]].concat());
         }
-        fails(&["alloc", path, "--capacity", "1MiB"]);
         fails(&["sizes", path, "--board", "mps3-an547"]);
         fails(&["bench", path]);
         fails(&["plan", "digits.onnx", "--budget", "1MiB", "--profile", path]);
@@ -55,7 +54,7 @@ fn long_files_are_refused_before_they_are_read() {
     let folder = packed();
     let at = |name: &str| folder.path().join(name);
     image::GrayImage::new(8, 8).save(at("grey.png")).unwrap();
-    for name in ["long.toml", "long.csv", "long.txt", "long.json"] {
+    for name in ["long.toml", "long.txt", "long.json"] {
         std::fs::File::create(at(name)).unwrap().set_len(1 << 40).unwrap();
     }
     let fails = |file: &str, most: u64, args: &[&str]| {
@@ -67,7 +66,6 @@ fn long_files_are_refused_before_they_are_read() {
     let image = ["run", "digits.pack", "--io", "buffered", "--image", "grey.png"];
     fails("long.txt", list, &[&image[..], &["--labels", "long.txt"]].concat());
     fails("long.toml", description, &[&image[..], &["--preprocess", "long.toml"]].concat());
-    fails("long.csv", list, &["alloc", "long.csv", "--capacity", "1MiB"]);
     fails("long.toml", list, &["schedule", "long.toml"]);
     fails("long.toml", list, &["serve", "long.toml"]);
     let plan = ["plan", "digits.onnx", "--budget", "1MiB"];
