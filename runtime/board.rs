@@ -34,7 +34,7 @@ macro_rules! board_check {
     };
 }
 
-/// What [`board_check`] evaluates.
+/// Checks a pack for [`board_check`].
 ///
 /// # Panics
 /// When the pack does not fit: while the program is compiled.

@@ -6,8 +6,8 @@
 //! can be cut along rows and columns into rectangles that are again exclusive: that is how threads
 //! divide an output without unsafe code in the operators.
 //!
-//! Of a tensor that slides (a ring of image lines, see [`Place`](crate::pack::Place)) memory holds
-//! fewer rows than the tensor has: row `r` of the tensor lies in row `r % rows` of its matrix.
+//! Memory holds only some rows of a tensor that slides (a ring of image lines, see
+//! [`Place`](crate::pack::Place)): row `r` of the tensor lies in row `r % rows` of its matrix.
 //! Operators say which rows of the tensor they mean, and [`MatRef::slots`] where these lie. Where
 //! the matrix holds all rows that is where they always were.
 //!

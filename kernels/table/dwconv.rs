@@ -38,7 +38,7 @@ pub(super) struct Pixels {
 ///
 /// # Safety
 /// `lines` is 1. For every pixel, line of taps and tap of it there is a pointer at
-/// `a + pixel · stride + line · line_pitch + tap · col_pitch`, behind which
+/// `a + pixel · stride + line · line_pitch + tap · col_pitch`, from which on
 /// `offset .. offset + channels` floats are readable; where `regular` is not 0, of adjacent
 /// pointers of a line all but the first and the last are equally far from each other; `group` is 1,
 /// or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels` has

@@ -14,7 +14,7 @@ use core::ops::Range;
 /// The pointers for a band of output lines of one image.
 #[derive(Debug)]
 pub struct Grid<'a> {
-    /// `[lines][columns]`; behind each `window.cols` floats are readable for `'a`.
+    /// `[lines][columns]`; from each on `window.cols` floats are readable for `'a`.
     pointers: &'a [*const f32],
     columns: usize,
     window: Window,

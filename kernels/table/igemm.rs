@@ -35,8 +35,8 @@ pub(super) struct Strips {
 /// A kernel.
 ///
 /// # Safety
-/// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up
-/// to its columns NR: `a` has `segments · rows` pointers, behind each of which
+/// Each of the `strips` has at least one row, and at most those of the kernel's tile. `nr` is at
+/// most its columns NR. `a` has `segments · rows` pointers, from each of which
 /// `offset .. offset + seg_len` floats are readable; `bias` has NR for each row, `bias_pitch`
 /// apart, in a readable run or in `c`, `panel` has `segments · seg_len · width`, and `NR - width`
 /// are readable after them, `width` being up to NR; `c` is an exclusive matrix of `rows` rows of

@@ -19,7 +19,7 @@ use core::ops::Range;
 /// The pointer lists of a block of output rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Indirection<'a> {
-    /// Chain by chain, strip by strip `[segments][rows]`; behind each pointer `readable` floats are
+    /// Chain by chain, strip by strip `[segments][rows]`; from each pointer on `readable` floats are
     /// readable for `'a`.
     pointers: &'a [*const f32],
     pub(super) rows: usize,

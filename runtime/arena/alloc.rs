@@ -201,8 +201,8 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// `bytes` bytes of the arena from byte `start` on, where a skeleton or a plan's tables have
     /// been read to; `None` in the header or beyond the arena.
     ///
-    /// What is viewed in them is the plan that both sides have, until neither has one: then, and
-    /// not before, [`all`](Self::all) may be asked for them again.
+    /// Both sides view their plan in them. Call [`all`](Self::all) for them again only when neither
+    /// side has a plan.
     pub(crate) fn tables(&self, start: u64, bytes: usize) -> Option<&'a [u8]> {
         let start = usize::try_from(start).ok().filter(|start| *start >= self.fixed)?;
         if start.checked_add(bytes)? > self.len {

@@ -14,8 +14,8 @@ const PART_BYTES: usize = 16 << 10;
 /// Has the kernel map at most 16 KiB of the program and its libraries around what is touched of them, instead of 64. For
 /// programs with far more code than they use. Called once, before most of it has run. Takes a millisecond for 15 MiB.
 ///
-/// What the kernel maps around a page does not go beyond the map that the page is in. So every other part of 16 KiB gets an
-/// advice that its neighbours do not have, which makes each a map of its own.
+/// The kernel maps pages around a page only within its map. So every other part of 16 KiB gets an advice that its
+/// neighbours do not have, which makes each a map of its own.
 pub fn part_code() {
     for_segments(|start, bytes| {
         let part = PART_BYTES.max(page_bytes());

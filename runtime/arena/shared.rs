@@ -1,7 +1,7 @@
 //! One memory for several networks, each of which has addresses of its own.
 //!
 //! A file in memory (`memfd`) holds all physical bytes: those that networks keep, one network after the other,
-//! and behind them the *pool*, cut into slots of one size. Every network has a range of addresses for life, as
+//! and after them the *pool*, cut into slots of one size. Every network has a range of addresses for life, as
 //! long as its plan. What it keeps is mapped there once. Its chunks are addresses without memory, until one is
 //! given a slot.
 //!

@@ -97,7 +97,7 @@ pub(super) struct Launches<'a> {
 
 impl<'a> Launches<'a> {
     /// # Safety
-    /// What is launched touches nothing but what [`Proven`] has found that the step at hand may.
+    /// A launch touches only memory that the step may touch, as [`Proven`] has found.
     pub(super) unsafe fn new(accelerator: &'a dyn Accelerator) -> Self {
         Self { accelerator }
     }

@@ -3,7 +3,7 @@
 use crate::pack::MAX_THREADS;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The parts of the task that is under way, of which each is claimed once.
+/// The parts of the task that is in progress, of which each is claimed once.
 ///
 /// Each thread has a run of adjacent parts of its own, which it claims from the front. When they
 /// are gone it takes others' from the back. So, as long as all threads are equally fast, the same

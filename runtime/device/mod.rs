@@ -47,8 +47,8 @@ use core::ops::Range;
 /// `run`
 ///
 /// - calls the task with no part twice;
-/// - has no two calls of the task under way at a time that have the same `thread`;
-/// - returns, or unwinds, only when no call of the task is under way any more, and none follows.
+/// - has no two calls of the task in progress at a time that have the same `thread`;
+/// - returns, or unwinds, only when no call of the task is in progress any more, and none follows.
 ///
 /// [`divide`] checks the numbers of parts and threads by itself. That all parts are called is a
 /// matter of right results only, and so are the other methods.

@@ -32,7 +32,7 @@ struct Line<T>(T);
 
 /// The state that threads share.
 pub(super) struct Rounds {
-    /// The parts of the task under way.
+    /// The parts of the task in progress.
     claims: Claims,
     /// Rounds opened so far: what idle threads wait for.
     opened: Line<Counter>,

@@ -152,8 +152,8 @@ pub fn run_first_current(priority: u8) -> Result<(), i32> {
 /// on the program's threads. The error is the system's number.
 ///
 /// # Safety
-/// What `entry` does with `argument` must be sound on another thread until the handle has been
-/// given to [`wait`], which must happen exactly once.
+/// `entry` must be sound with `argument` on another thread until the handle has been given to
+/// [`wait`]. That must happen exactly once.
 pub(crate) unsafe fn spawn(
     entry: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,

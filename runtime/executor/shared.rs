@@ -34,7 +34,7 @@ pub(super) struct Shared<'a> {
     pub threads: u32,
     /// Whether loads are compared with their checksums.
     pub verify: bool,
-    /// Most reads under way at once.
+    /// Most reads in flight at once.
     pub depth: u32,
     /// Most multiply-adds and elements of a step.
     pub step_work: u64,

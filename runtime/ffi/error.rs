@@ -30,7 +30,7 @@ pub enum Status {
     Arena = -5,
     /// Threads could not be had, or the plan is for fewer.
     Threads = -6,
-    /// Not now: an inference is under way, or the last change of budget failed.
+    /// Not now: an inference is in progress, or the last change of budget failed.
     State = -7,
     /// A device failed.
     Device = -8,

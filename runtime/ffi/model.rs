@@ -347,7 +347,7 @@ pub unsafe extern "C" fn eyelet_output_words(
     unsafe { values::<i32>(model, index, true, true, elements) }
 }
 
-/// One inference, or the rest of the one under way.
+/// One inference, or the rest of the one in progress.
 ///
 /// # Safety
 /// As the header says.
@@ -503,7 +503,7 @@ pub unsafe extern "C" fn eyelet_plan(model: *mut Model, info: *mut PlanInfo) {
     }
 }
 
-/// Times of the last inference, or of the one under way; zeros without a model.
+/// Times of the last inference, or of the one in progress; zeros without a model.
 ///
 /// # Safety
 /// As the header says.

@@ -1,10 +1,10 @@
 //! Recurrent networks: RNN, GRU and LSTM.
 //!
-//! What the input gives to all gates at all times is an ordinary product, made before. Here each
-//! time adds the product of the hidden state and the recurrent weights, which stay in memory (and
-//! in the cache, where they fit) for the whole sequence. That product is the implicit GEMM of a
-//! convolution, divided among threads by panels of gates; the functions of the gates follow on one
-//! thread, over the hidden units of all sequences.
+//! The input's contribution to all gates at all times is an ordinary product, made before. Here
+//! each time adds the product of the hidden state and the recurrent weights, which stay in memory
+//! (and in the cache, where they fit) for the whole sequence. That product is the implicit GEMM of
+//! a convolution, divided among threads by panels of gates; the functions of the gates follow on
+//! one thread, over the hidden units of all sequences.
 
 use super::work::elements;
 use super::{Call, LayerError, Operand, Operator, Problem, check, device_for};

@@ -4,8 +4,8 @@
 //! streams what it reads. *Weights* are the residents of a plan that streams nothing: they can be read again.
 //! Tables stay, and so do the residents of a plan that streams.
 //!
-//! What is found depends on the plan alone. The host asks how many chunks there are when it makes a schedule,
-//! and the device finds the same ones.
+//! The chunks depend on the plan alone. The host asks how many chunks there are when it makes a schedule, and
+//! the device finds the same ones.
 
 use super::{Proven, Range64, image};
 use core::ops::Range;

@@ -45,7 +45,7 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
 }
 
 /// The effort of the proof of one plan: looks at a set of pages, comparisons of two records. Each
-/// takes some nanoseconds. Numbers of threads for which the scratch of a work is reckoned count,
+/// takes some nanoseconds. Numbers of threads for which the scratch of a work is computed count,
 /// too, and take up to a hundred.
 ///
 /// It is counted. A plan that takes more than is due to the pack's size is refused, since nothing

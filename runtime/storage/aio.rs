@@ -297,7 +297,7 @@ impl Requests {
         count
     }
 
-    /// Gives the kernel's part up, which waits for what is under way: whatever that was is
+    /// Gives the kernel's part up, which waits for what is in flight: whatever that was is
     /// attempted anew.
     fn close(&mut self) {
         if self.context != 0 {

@@ -41,7 +41,7 @@ pub struct DirectFile {
     requests: Option<Requests>,
 }
 
-/// Reads under way at once. Disks gain by more, most of all by small reads; but a virtual one may
+/// Reads in flight at once. Disks gain by more, most of all by small reads; but a virtual one may
 /// answer all that it was given before it came to rest together, so that further reads keep the
 /// first one waiting.
 const DEPTH: usize = 4;

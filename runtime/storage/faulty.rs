@@ -45,7 +45,7 @@ pub struct Faulty<'a, S> {
     waited: u64,
 }
 
-/// A read under way.
+/// A read in flight.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     /// Reads submitted before it.
@@ -93,7 +93,7 @@ impl<'a, S: Storage> Faulty<'a, S> {
         &mut self.inner
     }
 
-    /// Reads that are under way.
+    /// Reads that are in flight.
     pub fn under_way(&self) -> usize {
         self.under_way.iter().flatten().count()
     }

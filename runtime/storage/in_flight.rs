@@ -27,7 +27,7 @@ pub(crate) struct InFlight<'q, S: Storage + ?Sized> {
     /// The most reads in flight.
     depth: usize,
     lifetime: PhantomData<&'q mut S>,
-    /// More than can be under way: those that have arrived are looked at one by one, while others
+    /// More than can be in flight: those that have arrived are looked at one by one, while others
     /// begin.
     begun: Deque<Read, MAX_BEGUN>,
 }
@@ -130,7 +130,7 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
         begun.front().is_some_and(|read| arrived(source, read))
     }
 
-    /// Reads under way.
+    /// Reads in flight.
     fn flying(&self) -> usize {
         self.begun.iter().filter(|read| matches!(read.state, State::Flying(_))).count()
     }
@@ -183,7 +183,7 @@ impl<'q, S: Storage + ?Sized> InFlight<'q, S> {
     }
 
     /// Waits for the read that began first, and returns its result; `None` if there is none. Those
-    /// after it that have come with it are not under way any more either. Spins for so long before
+    /// after it that have come with it are not in flight any more either. Spins for so long before
     /// it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         let Self { source, begun, .. } = self;

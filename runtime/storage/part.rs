@@ -112,7 +112,7 @@ struct Shifted {
     range: Range,
 }
 
-// SAFETY: the queue is the storage's that lies beside it, and is used only while both are borrowed
+// SAFETY: the queue is the storage's that lies next to it, and is used only while both are borrowed
 // by `queue`: they go to another thread together.
 unsafe impl Send for Shifted {}
 

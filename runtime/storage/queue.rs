@@ -26,11 +26,11 @@ pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
 /// wakes it loses about 10, a step that opens a gate as well: a hundredth of this.
 pub const SPIN_NS: u64 = 1_000_000;
 
-/// A storage's reads under way.
+/// A storage's reads in flight.
 ///
 /// # Safety
 /// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait`
-/// for it, however that ends; after one that fails, never. No two reads under way have one number.
+/// for it, however that ends; after one that fails, never. No two reads in flight have one number.
 /// `wait` does not unwind, unless nothing is in flight any more when it does.
 pub unsafe trait ReadQueue {
     /// The most reads that may be in flight at once: at least 1, at most [`MAX_DEPTH`].

@@ -5,7 +5,7 @@ use super::{InFlight, Storage, StorageError};
 use core::ptr::slice_from_raw_parts_mut;
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long
-/// as `next` says where from, with up to `depth` under way: what a loader makes of a storage,
+/// as `next` says where from, with up to `depth` in flight: what a loader makes of a storage,
 /// without a plan. Where storage has no queue, or `depth` is 1, one after the other. It spins for
 /// up to `spin_ns` nanoseconds for each answer before it sleeps.
 ///

@@ -25,9 +25,9 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 /// reached it: if the waiter read `epoch` after that, it also sees the count; if before, the kernel
 /// finds `epoch` changed and does not let it sleep, or it sleeps already and is woken.
 ///
-/// Of several sleepers `wanted` is the nearest target, or a nearer one: a target is put there
-/// unless one stands there that is nearer and not reached yet. All are woken together and those
-/// whose targets are not reached announce themselves again.
+/// With several sleepers, `wanted` is the nearest target, or a nearer one. A sleeper puts its
+/// target there unless a nearer one is there that is not reached yet. All are woken together and
+/// those whose targets are not reached announce themselves again.
 #[derive(Debug, Default)]
 pub struct Counter {
     count: AtomicU32,

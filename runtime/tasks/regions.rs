@@ -32,7 +32,8 @@ impl<const N: usize> Scheduler<N> {
         }
     }
 
-    /// Begins the first job that waits. While another computes it begins only to load, beside the other's chunks.
+    /// Begins the first job that waits. While another computes it begins only to load, next to the other's
+    /// chunks.
     fn begin(&mut self) -> Option<usize> {
         let first = self.first(|s, task| s.job(task).is_some_and(|job| !job.begun))?;
         if let Some(computing) = &self.processor {

@@ -268,8 +268,8 @@ pub fn set_reloads(tasks: &mut [Task], pool: u32) {
     }
 }
 
-/// A job finds room for its chunks beside all those of begun jobs, or pushes out the difference, at most
-/// as much as it reads.
+/// A job finds room for its chunks next to all those of begun jobs. Otherwise it displaces the
+/// difference, at most as much as it reads.
 fn reload_ns(tasks: &[Task], t: &Task, pool: u32) -> u64 {
     let all = u64::from(t.chunks) + below(tasks, t.level, |other| other.chunks);
     let needed = all.saturating_sub(u64::from(pool));

@@ -342,7 +342,8 @@ fn room_stays_while_a_job_is_begun() {
     assert_eq!(small, Err(SetError::Pool { task: 0, needed: 3, chunks: 2 }));
 }
 
-/// A step may begin beside a chunk that takes as long, but not beside room: that is there at once.
+/// A step may begin during the load of a chunk that takes as long, but not while room is made: that
+/// is there at once.
 #[test]
 fn no_step_begins_while_room_is_made() {
     let waits = Task { step_ns: 5, ..task(1000, 0, 0) };

@@ -139,7 +139,7 @@ impl Interrupts {
         Self::parse(&std::fs::read_to_string("/proc/interrupts").ok()?)
     }
 
-    /// As Linux tells them: a column for each core, a line for each interrupt; those with numbers are devices'.
+    /// As Linux lists them: a column for each core, a line for each interrupt; those with numbers are devices'.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let number = |column: &str| column.strip_prefix("CPU")?.parse().ok();

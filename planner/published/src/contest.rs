@@ -51,7 +51,7 @@ pub fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     for (index, step) in slices.steps.iter().enumerate() {
         let read = slices.read_of[index].map(|at| &slices.reads[at]);
         if let Some(read) = read.filter(|read| read.first == index && !read.resident) {
-            // Other reads under way can hide its latency.
+            // Other reads in flight can hide its latency.
             let parts = service.read(read.bytes);
             come += parts.transfer;
             ahead = ahead.max(come + parts.check);

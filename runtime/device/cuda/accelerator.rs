@@ -197,7 +197,7 @@ impl<'c> Gpu<'c> {
         &self.marks[stream as usize][count as usize % MARKS]
     }
 
-    /// Waits until nothing is under way any more. After an error that stays, nothing is.
+    /// Waits until nothing is in flight any more. After an error that stays, nothing is.
     fn quiesce(&self) {
         if executor::drain(self).is_err() {
             given_up(self.context.synchronize());

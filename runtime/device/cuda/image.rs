@@ -35,8 +35,8 @@ impl Image {
     /// An image that was not compiled with this crate.
     ///
     /// # Safety
-    /// What the driver reads is inside `bytes`: PTX ends with a zero byte, machine code is all of a
-    /// file that is not damaged.
+    /// The driver must not read beyond `bytes`: PTX ends with a zero byte, and machine code is a
+    /// whole, intact file.
     pub const unsafe fn new(arch: u32, kind: Kind, ptx_version: u32, bytes: &'static [u8]) -> Self {
         Self { arch, kind, ptx_version, bytes }
     }

@@ -72,7 +72,7 @@ impl<'c> Module<'c> {
     /// Launches into a stream.
     ///
     /// # Safety
-    /// What is launched touches memory that is there until it is done, and that nobody else touches
+    /// A launch touches only memory that is there until it is done, and that nobody else touches
     /// meanwhile.
     pub unsafe fn launches<'a>(&'a self, stream: &'a Stream<'a>) -> Launches<'a> {
         Launches { module: self, stream }

@@ -1,8 +1,8 @@
-//! Following another plan in a range of addresses of which chunks have no memory.
+//! Following another plan in a range of addresses whose chunks have no memory.
 //!
-//! What the new plan keeps is mapped first. Then its tables are read and proved, as ever, and of its residents what is in
-//! no chunk. That was verified when the pack was opened, and is compared with its checksum. Chunks come when the next job
-//! needs them.
+//! The bytes that the new plan keeps are mapped first. Then its tables are read and proved, as ever. So are residents
+//! outside of chunks: they were verified when the pack was opened, and are compared with their checksum. Chunks come when
+//! the next job needs them.
 
 use super::enter::{Timed, network, tables};
 use crate::arena::{Chunks, Lapsing, Weights};

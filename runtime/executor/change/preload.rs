@@ -15,7 +15,7 @@ use crate::sys::discard::has_room;
 use heapless::Vec;
 
 /// So many that are missing are found before they are read: the records of those that are there lie
-/// in the arena, and are looked at while nothing is under way.
+/// in the arena, and are looked at while nothing is in flight.
 const BATCH: usize = 128;
 
 /// Reads the residents that are not where they belong. Only while neither side is at work.

@@ -18,7 +18,7 @@ use bytemuck::bytes_of;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// An inference is under way: finish it first. Nothing has changed.
+    /// An inference is in progress: finish it first. Nothing has changed.
     Running,
     /// The arena that the pack was opened in is smaller. Nothing has changed.
     Arena {

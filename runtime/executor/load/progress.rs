@@ -3,7 +3,7 @@
 //! Where storage has a [queue](crate::storage::queue), several reads are in flight at once. They
 //! begin in order, each when its release permits it, and are verified and counted in order,
 //! whatever the order in which they are done; verifying goes on during those that follow. The
-//! loader waits for the first of them; when none is under way, for the next release.
+//! loader waits for the first of them; when none is in flight, for the next release.
 //!
 //! So room that a step has freed is seen when that read has come. To wait for either (the kernel's
 //! descriptor of answers and one that the step writes to, by `poll`) gained nothing that could be

@@ -103,7 +103,7 @@ impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
 }
 
 impl<'a> Instance<'a> {
-    /// A loader, and the model that waits for it until [`Loader::run`] is under way on another
+    /// A loader, and the model that waits for it until [`Loader::run`] is in progress on another
     /// thread.
     pub(crate) fn split<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
         let failed = self.shared.start();

@@ -117,7 +117,7 @@ unsafe fn open(
 ) -> Result<*mut Set, SetRefused> {
     // SAFETY: the caller's promises.
     let (table, whole) = unsafe { table(file, memory, bytes)? };
-    // SAFETY: the caller's memory behind the table, from here on the set's.
+    // SAFETY: the caller's memory after the table, from here on the set's.
     let (set, slots, _) = unsafe { placed(memory, whole, table.tasks().len())? };
     let arena = SharedArena::new(table.memory_bytes(), table.chunk_bytes())?;
     // SAFETY: the record is ours.

@@ -31,7 +31,7 @@ pub struct Counts {
 /// A task and its counts.
 ///
 /// # Safety
-/// As the header says of the functions that this serves: the number of an error has been told.
+/// As the header says of the functions that this serves: the number of an error has been reported.
 unsafe fn look(set: *mut Set, task: u32, error: *mut Error) -> Result<(Task, set::Counts), i32> {
     // SAFETY: the caller's promises. Outside of a scope nothing else refers to the tasks.
     unsafe {

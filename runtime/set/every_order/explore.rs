@@ -32,7 +32,7 @@ pub(super) struct Found {
     pub orders: u64,
     /// Events of the longest.
     pub longest: usize,
-    /// Steps beside which a chunk came for another job.
+    /// Steps during which a chunk came for another job.
     pub during_loads: u64,
     pub ended: u64,
     pub given_up: u64,

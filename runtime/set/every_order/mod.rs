@@ -1,7 +1,7 @@
 //! Every order of events of small sets: the scheduler, the queue of reads, and the slots that networks lend each other.
 //!
 //! The code that is tried is all real: sets, networks, a shared arena, reads in flight. The storage alone is a test's: it
-//! ends reads when it is told to, and well or badly. The state of a set is known, so what was tried once is not tried
+//! ends reads when it is asked to, and well or badly. The state of a set is known, so what was tried once is not tried
 //! again. Sets are small enough that no state is left out.
 
 mod events;
@@ -105,7 +105,7 @@ fn networks_of_one_level_share_their_room() {
     try_all(&Setup { parts: &parts, chunk: PAGE, slots: 2, faults: 1, ..CALM }, 1_400);
 }
 
-/// An urgent job finds its slots beside the room of the job that it pushes out, of which only weights leave.
+/// An urgent job finds its slots next to the room of the job that it displaces, of which only weights leave.
 #[test]
 fn a_begun_job_keeps_its_room() {
     let below = Part { chunks: 3, room: 1, ..SWAPS };

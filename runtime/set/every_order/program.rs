@@ -26,7 +26,7 @@ pub(super) struct Program {
     pub begun: [Cell<u32>; NETWORKS],
     /// The chunk in flight.
     pub coming: Cell<Option<(usize, u32)>>,
-    /// Chunks of each task that are in memory, as far as the program was told.
+    /// Chunks of each task that are in memory, as far as the program knows.
     pub present: [Cell<u32>; NETWORKS],
     /// Steps that began while a chunk came for another job.
     pub during_loads: Cell<u64>,

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn more_lines_leave_fewer_rings_in_the_cache() {
-        // An input, two lines of which are seen beside those that are made, and an output.
+        // An input, of which two more lines are seen than are made, and an output.
         let bytes = |ring: usize, lines: u32| match ring {
             0 => 10 * u64::from(lines + 2),
             _ => 20 * u64::from(lines),

@@ -30,7 +30,7 @@
 //! (`alive`). Weights come from where a plan of that size finds them, and transforms read tiles as
 //! far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time
 //! from the first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or
-//! all. Layers before `a` have begun by then, and layers behind `b` are not done when it ends,
+//! all. Layers before `a` have begun by then, and layers after `b` are not done when it ends,
 //! since those of a group begin and end in their order; so weights outside that are used within
 //! that time were there before it or are still there after it, as before.
 //!
@@ -269,7 +269,7 @@ impl Bound {
             bytes[index + 1] = bytes[index] + weights[index % layers];
         }
         let start_says = |start: usize| ns_per_byte * bytes[start] - time[start];
-        // Starts of which none before is worse than one behind it, for ends that move to the right.
+        // Starts, none of which is worse than a later one, for ends that move to the right.
         let mut starts: VecDeque<usize> = VecDeque::new();
         for end in 0..=2 * layers {
             while starts.back().is_some_and(|&before| start_says(before) <= start_says(end)) {

@@ -14,7 +14,7 @@ use super::Costs;
 use eyelet::pack::{FAST, Load, Method, Step};
 use eyelet_model::plan::Plan;
 
-/// How often what steps are slowed down by is reckoned from what loads they meet then.
+/// How often the slowdown of steps is computed anew from the loads that they meet.
 const TURNS: usize = 3;
 
 impl Costs {
@@ -165,10 +165,10 @@ mod tests {
         let bytes = |plan: &Plan, steps: &[i64]| Meetings::new(&costs, plan, steps).bytes(1.0);
         // On demand: each load may start when the step before the one that waits for it is done.
         assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
-        // A step earlier: all of it beside the first step, or as much as that has time for.
+        // A step earlier: all of it during the first step, or the part that this has time for.
         assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[10_000, 10_000]), 4096.0);
         assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[1024, 10_000]), 1024.0);
-        // In the inference before, beside its last step.
+        // In the inference before, during its last step.
         assert_eq!(bytes(&plan(&[-1, 2], &[1, 2]), &[10_000, 10_000]), 4096.0);
         // No more at once than there is computing.
         assert_eq!(bytes(&plan(&[-2, -1], &[1, 2]), &[1024, 1024]), 2048.0);

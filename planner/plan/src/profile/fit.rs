@@ -6,7 +6,7 @@ const TURNS: usize = 20_000;
 /// `x`, none less than 0, with the least `Σ (a·x − b)²`: for times `t` that are to be `f·x`, each point is
 /// `(f / t, 1)`, so that relative errors count. A term that time would have to be taken off for is 0.
 pub fn terms<const N: usize>(points: &[([f64; N], f64)]) -> [f64; N] {
-    // Terms are reckoned in units in which their points have length 1, whatever they count.
+    // Terms are scaled such that their points have length 1, whatever they count.
     let length = |term: usize| points.iter().map(|(a, _)| a[term].powi(2)).sum::<f64>().sqrt();
     let lengths: [f64; N] = std::array::from_fn(length);
     let of = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };

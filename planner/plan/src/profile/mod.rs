@@ -8,7 +8,7 @@
 //!   each of its pieces. Memory is the weights that it reads plus its activations if they are larger than the cache, at a
 //!   bandwidth that grows with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
 //!   not hide; of operators without weights it hides all ([`Costs`]).
-//! - Where weights are, and what steps lose to the loads beside them, depends on the plan (`context`).
+//! - The place of weights, and the time that steps lose to loads, depend on the plan (`context`).
 //! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` (`launch`): its profile's rates are those
 //!   of all multiprocessors, on one thread, and its threads hide what is exposed.
 //! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. Where several may be under
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(Profile::parse("p", &profile.to_toml()).unwrap(), profile);
     }
 
-    /// Before there could be several under way.
+    /// Before there could be several in flight.
     #[test]
     fn an_older_file_reads_one_at_a_time() {
         let mut profile = profile();

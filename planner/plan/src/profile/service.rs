@@ -69,7 +69,7 @@ impl Read {
         Self { transfer, ..Self::default() }
     }
 
-    /// With nothing else under way.
+    /// The time with nothing else in flight.
     pub fn alone(&self) -> i64 {
         self.latency + self.transfer + self.check
     }
@@ -127,22 +127,22 @@ impl Service {
         service
     }
 
-    /// Reads under way at a time.
+    /// Most reads in flight.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Bytes of them, of which another one may be under way.
+    /// Bytes in flight up to which another read may begin.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// Whether reads that are under way together come together.
+    /// Whether storage answers all reads in flight together.
     pub fn together(&self) -> bool {
         self.together
     }
 
-    /// How many reads may be under way with the last of those of these sizes, most recent first, itself among them.
+    /// The most reads in flight, the last one of these sizes included, most recent first.
     pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
         let sums = recent.scan(0u64, |sum, bytes| {
             *sum = sum.saturating_add(bytes);

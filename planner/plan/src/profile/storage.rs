@@ -10,13 +10,13 @@ pub struct Storage {
     /// How it is read: past the page cache if nothing is said.
     #[serde(default)]
     pub io: Io,
-    /// Reads that the loader has under way at a time.
+    /// Most reads that the loader has in flight.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub depth: u32,
-    /// Bytes of them that the device has to do at a time: a read that would exceed these takes its turn when nothing else is under way.
+    /// Bytes in flight that the device accepts. A read that would exceed these begins when nothing else is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// Answers to reads come when all that are under way are done: so do some virtual disks. A read then takes as long as those that
+    /// Answers to reads come when all that are in flight are done: so do some virtual disks. A read then takes as long as those that
     /// begin before it is done.
     #[serde(default, skip_serializing_if = "is_false")]
     pub together: bool,

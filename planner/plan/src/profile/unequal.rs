@@ -12,8 +12,8 @@
 //! | a little one of its own | it verifies and copies more slowly |
 //! | one that computes, too | as on a core of its own of that kind, and computing loses the time |
 //!
-//! Of a core that is shared, computing loses what the loader works there: of `T` big cores' worth of threads, `1 / T` of the
-//! time that the work takes a big core. It is charged as contention, by the bytes that are read while steps compute.
+//! On a shared core, computing loses the loader's time there: with threads worth `T` big cores, `1 / T` of the time that the
+//! work takes a big core. It is charged as contention, by the bytes that are read while steps compute.
 
 use super::{Contention, Profile, Storage};
 use crate::source::Io;

@@ -8,11 +8,11 @@ use eyelet_model::plan::Plan;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     pub reads: Vec<Read>,
-    /// Reads under way at a time; with stages 1.
+    /// Reads in flight at a time; with stages 1.
     pub depth: u32,
-    /// How many may be under way when each has begun, where that is fewer for some.
+    /// The most reads in flight when each has begun, if that differs among them.
     pub places: Vec<u32>,
-    /// Answers to all that is under way come together.
+    /// Whether storage answers all reads in flight together.
     pub together: bool,
     /// Times of copies; only plans with stages use them.
     pub copies: Vec<i64>,
@@ -45,7 +45,7 @@ impl Durations {
         Self { reads, depth, places, together: service.together(), ..Self::default() }
     }
 
-    /// How many reads may be under way when one has begun.
+    /// The most reads in flight when this one has begun, itself included.
     pub(super) fn places(&self, index: usize) -> usize {
         self.places.get(index).map_or(self.depth.max(1), |places| *places) as usize
     }

@@ -25,7 +25,7 @@ use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 use player::{Inference, Player, ends};
 
-/// No more inferences than this are simulated. Most plans are steady from the second on; with several reads under way
+/// No more inferences than this are simulated. Most plans are steady from the second on; with several reads in flight
 /// it can take some more until the loader is no further ahead.
 const MAX_INFERENCES: usize = 12;
 

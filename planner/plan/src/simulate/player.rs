@@ -1,23 +1,24 @@
-//! Plays one inference after another: when each task starts that waits for others.
+//! Plays one inference after another: finds when each task starts that waits for others.
 
 use super::{Durations, Span};
 use crate::profile::Read;
 use eyelet::storage::MAX_BEGUN;
 use eyelet_model::plan::Plan;
 
-/// When reads under way will have come, as long as that is not known.
+/// The arrival of reads in flight, as long as it is not known.
 const UNKNOWN: i64 = i64::MAX / 4;
 
 /// The times of one inference, counted from its host's turn.
 #[derive(Default, PartialEq)]
 pub(super) struct Inference {
-    /// From its beginning to its being handed over.
+    /// Each read, from its beginning until it is handed over.
     pub(super) reads: Vec<Span>,
-    /// When each has come, and is yet to be verified.
+    /// When each read arrives, before it is verified.
     come: Vec<i64>,
-    /// Up to when what had come was seen when each began, and whether that left none under way.
+    /// For each read: up to when the loader had seen arrivals when the read began, and whether these
+    /// left no read in flight.
     seen: Vec<(i64, bool)>,
-    /// Reads of the inference behind it that come together with its last ones.
+    /// Reads of the next inference that arrive together with the last ones of this.
     ahead: Vec<Arrival>,
     pub(super) copies: Vec<Span>,
     pub(super) steps: Vec<Span>,
@@ -30,7 +31,7 @@ impl Inference {
     }
 }
 
-/// When a read began, came and was handed over.
+/// When a read began, arrived and was handed over.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Arrival {
     start: i64,
@@ -43,9 +44,10 @@ struct Arrival {
 /// When a read begins.
 struct Beginning {
     start: i64,
-    /// Up to when the loader has seen by then what has come.
+    /// Up to when the loader has seen arrivals by then.
     seen: i64,
-    /// Nothing was under way, and something to be verified: it is the only one that begins before that.
+    /// No read was in flight, and one was to be verified. This read is the only one that begins before
+    /// that.
     idle: bool,
 }
 
@@ -167,12 +169,12 @@ impl<'a> Player<'a> {
         self.durations.reads[index % self.plan.loads.len()]
     }
 
-    /// How many reads may be under way when one has begun.
+    /// The most reads in flight when this one has begun, itself included.
     fn places(&self, index: usize) -> usize {
         self.durations.places(index % self.plan.loads.len())
     }
 
-    /// When storage has done a read that begins at some time, and all those before it.
+    /// When storage has done a read that begins at `start`, and all those before it.
     fn comes(&self, index: usize, start: i64, last: i64) -> i64 {
         let read = self.duration(index);
         match self.places(index) {
@@ -184,8 +186,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// How the next read begins, if that is before storage has done those under way, and answers all of them together: then they
-    /// come with it.
+    /// How the next read begins, if storage answers reads together and the read begins before those in
+    /// flight are done. Then they arrive with it.
     ///
     /// Steps that have not been timed wait for these, or for others that do.
     fn joins(&self, come: i64) -> Option<Beginning> {
@@ -205,9 +207,10 @@ impl<'a> Player<'a> {
         Some(self.begins(index, released)).filter(|next| next.start < come)
     }
 
-    /// When a read begins that is released at some time: all before it have begun, and of these fewer than may be are still
-    /// under way, as far as the loader knows. It looks when the first that it has not handed over has come; begins more
-    /// at once, but one only, if none is under way then, and else when it has verified and handed over that one.
+    /// When a read begins that is released at `released`. All reads before it have begun, and the loader
+    /// knows that another may be in flight. It looks when the first read that it has not handed over
+    /// arrives. If none is in flight then, it begins one more at once. Otherwise it begins more when it
+    /// has verified and handed over that read.
     fn begins(&self, index: usize, released: i64) -> Beginning {
         let at = |start, seen| Beginning { start, seen, idle: false };
         let Some(last) = self.earlier(index, 1) else { return at(released, released) };
@@ -254,7 +257,8 @@ impl<'a> Player<'a> {
         Some(Arrival { start, seen, idle, come, end })
     }
 
-    /// Where that is, and by how much its times are later there.
+    /// The inference and the number of the read `back` before one, and how much later the times of that
+    /// inference are.
     fn place(&self, index: usize, back: usize) -> Option<(&Inference, usize, i64)> {
         if let Some(at) = index.checked_sub(back) {
             return Some((&*self.now, at, 0));

@@ -1,10 +1,10 @@
-//! Which layers slide, and how many lines they make at a time.
+//! Chooses the layers that slide, and the lines that they make at a time.
 //!
-//! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch.
-//! Layers that take more than a target must be in groups. A group takes the whole buffers that live
-//! during it, its rings, its weights and the largest scratch of its steps. Dynamic programming over
-//! the layers finds the cheapest groups that stay below the target. The price of a group is the
-//! predicted time of its steps beyond that of whole layers.
+//! A layer on its own takes its live buffers, its smallest slice, and its scratch. Layers that take
+//! more than a target must be in groups. A group takes the whole buffers that live during it, its
+//! rings, its weights and the largest scratch of its steps. Dynamic programming over the layers
+//! finds the cheapest groups that stay below the target. The price of a group is the predicted time
+//! of its steps beyond that of whole layers.
 
 use super::Group;
 use super::aim::Aim;

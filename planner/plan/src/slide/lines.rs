@@ -13,8 +13,7 @@ use eyelet::pack::{NONE, Step};
 use eyelet_model::network::Network;
 use std::ops::Range;
 
-/// Buffers with more lines are reckoned with as a whole: every line is compared with every line of
-/// others.
+/// Buffers with more lines count as a whole: every line is compared with every line of others.
 const MOST_LINES: usize = 4096;
 
 /// The lines of whole buffers that layers touch which slide; `None` for all others. Steps that are

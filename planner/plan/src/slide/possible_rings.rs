@@ -107,7 +107,7 @@ impl Line {
         self.fits_from(writer, others, self.bytes[writer], room)
     }
 
-    /// Whether these lines fit, in layers that are under way behind the ring's writer as before it.
+    /// Whether these lines fit in the layers after the ring's writer that are in progress.
     fn fits_from(&self, writer: usize, lines: f64, bytes: f64, room: f64) -> bool {
         let mut least = bytes;
         for last in writer + 1..self.slides.len() {

@@ -267,7 +267,7 @@ impl<'a> Prices<'a> {
         ]
     }
 
-    /// Outputs of a group share no more than these bytes with its inputs; known or reckoned once.
+    /// Upper bound for the bytes that outputs of a group share with its inputs, computed once.
     fn most_shared(&mut self, layers: &Range<usize>) -> u64 {
         let key = (layers.start, layers.end);
         if let Some(bytes) = self.most_shared.get(&key) {

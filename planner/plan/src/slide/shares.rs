@@ -13,7 +13,7 @@ use eyelet_model::network::Network;
 
 /// The facts that decide it.
 pub struct Shares {
-    /// For each layer the first behind it that no group can have with it; itself if it does not
+    /// For each layer the first one after it that no group can have with it; itself if it does not
     /// slide.
     parted: Vec<usize>,
     /// For each buffer that has lines of its own the first layer that touches it and the last that

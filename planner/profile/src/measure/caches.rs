@@ -1,6 +1,6 @@
-//! How much of the cache that processors share is one's own.
+//! The part of the last-level cache that one process can fill.
 //!
-//! A system tells the size of a chip's cache. A virtual machine has as much of it as its neighbours leave, and on some chips a
+//! A system declares the size of a chip's cache. A virtual machine has as much of it as its neighbours leave, and on some chips a
 //! processor fills only its part: what is used again stays in memory's rate long before the declared size is reached (64 MiB of 480 declared).
 
 use super::bench::{Line, median};

@@ -47,7 +47,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads and verifies what is read, until told that all is done.
+    /// Reads and verifies until all is done.
     fn run(
         &self,
         source: &mut Source,
@@ -150,7 +150,7 @@ pub fn measure(
     let mean = |dram: bool| {
         let of: Vec<f64> =
             cases.iter().filter(|c| c.dram == dram).map(|c| median(c.lost.clone())).collect();
-        // Noise may make computing look faster beside reading; it is not.
+        // Noise may make computing look faster while reading; it is not.
         (of.iter().sum::<f64>() / f64::max(of.len() as f64, 1.0)).max(0.0)
     };
     Ok(Contention { llc_ns_per_byte: mean(false), dram_ns_per_byte: mean(true) })

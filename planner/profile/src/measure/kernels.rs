@@ -141,7 +141,7 @@ impl Measured {
         let shared_bytes =
             cache_bytes(3).map(|declared| shared_bytes(compute.cache_bytes, declared));
         compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
-        // Where the cache has room for them beside what else there is.
+        // The largest one that the cache holds next to all other data.
         let in_llc = self.of(&groups.in_llc);
         let in_llc = in_llc.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
         compute.shared_cache_gbs = in_llc.map_or(0.0, |s| s.weights() / s.ns[0]);

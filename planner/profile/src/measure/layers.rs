@@ -109,8 +109,8 @@ pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u
     network
 }
 
-/// Matrices of weights, the largest first. The first that takes no more than half of what a processor has of a shared cache is
-/// there beside what else there is.
+/// Matrices of weights, the largest first. The first one that takes at most half of a processor's share of the last-level
+/// cache stays there next to all other data.
 pub(super) fn in_llc(isa: Isa) -> Vec<Network> {
     let of = |channels, outputs| conv(isa, 1, 1, channels, outputs);
     vec![of(2048, 960), of(1024, 960), of(1024, 448)]

@@ -1,4 +1,5 @@
-//! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
+//! Throughput of reads by their size and their number in flight, and of the checksum. With the file at hand, also the time that
+//! computing loses to reads.
 
 use super::bench::usual;
 use super::done::{self, Done};
@@ -39,7 +40,7 @@ const TURN_READS: u64 = 64;
 /// Size of those by which is seen whether they come together.
 const GROUP_BYTES: u64 = 256 << 10;
 
-/// Reads under way at a time, as far as the storage takes them, in turns of so much time.
+/// Reads in flight, up to the most of the storage, and the time of a turn.
 const DEPTHS: [usize; 3] = [2, 4, 8];
 const DEEPER_TURN: Duration = Duration::from_millis(5);
 
@@ -78,7 +79,7 @@ pub fn measure(
     let (depth, window) =
         source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
     let memory = memory.as_mut_slice();
-    // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not beside steps: with resnet152 in 16 and
+    // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not while steps compute: with resnet152 in 16 and
     // in 46 MiB it read as fast.
     let sizes = [ARENA_BYTES, LLC_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
@@ -121,8 +122,8 @@ pub fn measure(
     Ok((storage, steady))
 }
 
-/// Cores to read on with nothing beside, and to read beside computing: big ones, whose rates are the profile's. Where there is
-/// only one, a little one reads beside it.
+/// Cores to read on alone, and to read on while others compute: big ones, whose rates are the profile's. If there is
+/// only one, a little one reads while it computes.
 fn on_big_cores(unequal: &UnequalCores) -> [Cores; 2] {
     let big = &unequal.big[..1];
     let other = unequal.big.get(1).copied();
@@ -148,7 +149,7 @@ struct Reader<'a> {
     source: &'a mut Source,
     file_bytes: u64,
     memory: &'a mut [u8],
-    /// Most reads under way, and how long a loader looks for their answers.
+    /// Most reads in flight, and how long a loader looks for their answers.
     depth: usize,
     spin_ns: u64,
     from: u64,
@@ -183,7 +184,7 @@ impl Reader<'_> {
         Ok([ns(read - start), ns(read.elapsed())])
     }
 
-    /// As many reads as may be under way, which begin at once: nanoseconds until the first has come, and until the last.
+    /// Begins the most reads in flight at once: nanoseconds until the first one arrives, and until the last.
     fn group(&mut self) -> Result<[f64; 2], StorageError> {
         let Self { source, file_bytes, memory, from, depth, spin_ns, .. } = self;
         let into = &mut memory[..*depth * GROUP_BYTES as usize];

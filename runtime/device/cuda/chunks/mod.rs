@@ -131,7 +131,7 @@ impl<'a> Chunks<'a> {
     }
 
     /// Swaps out the next `chunks` of a network, from where the last swap stopped. None of its
-    /// kernels may be under way or start until it is in again: the GPU would fault.
+    /// kernels may be in progress or start until it is in again: the GPU would fault.
     pub fn swap_out(
         &mut self,
         network: Network,

@@ -44,7 +44,7 @@ pub(super) struct Cut {
 /// Panels of a group of products, at most.
 const PRODUCTS: u32 = 4;
 
-/// Bytes of scratch by which two ways to reckon the same differ at most.
+/// Most bytes by which two computations of the same scratch differ.
 const ROUNDED: f64 = 64.0;
 
 impl Cut {

@@ -12,14 +12,14 @@ use eyelet::ops;
 use eyelet::pack::{Encoding, Layer, OpKind, Step};
 use eyelet_model::network::Network;
 
-/// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
-/// the longer one, which has the more time to fetch ahead.
+/// Time of computing and reading memory at once. Part of the shorter one is not hidden. The unhidden part shrinks as the
+/// ratio grows, since the longer one has more time to fetch ahead.
 pub(super) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
     let longer = compute.max(memory);
     longer + exposed * shorter_ns(compute, memory)
 }
 
-/// The time that the shorter one of computing and reading adds to the longer one if nothing is fetched ahead.
+/// The time that the shorter one of computing and reading adds to the longer one if nothing is prefetched.
 pub fn shorter_ns(compute: f64, memory: f64) -> f64 {
     compute.min(memory).powi(2) / compute.max(memory).max(1.0)
 }

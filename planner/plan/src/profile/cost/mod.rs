@@ -98,7 +98,7 @@ impl Costs {
         tiles.filter(move |(_, costs)| costs[layer].is_some()).map(|(tile, _)| tile as u32)
     }
 
-    /// The class of kernels that a layer's cost is reckoned by.
+    /// The class of kernels that decides a layer's cost.
     pub fn class(network: &Network, layer: usize) -> Class {
         Class::of(network, &network.layers[layer])
     }

@@ -155,7 +155,7 @@ impl Search<'_> {
         // smaller slices the load could have started.
         let period = plan.steps.len() as i64 + 1;
         for (index, pair) in line.loads.windows(2).enumerate() {
-            // If several reads are under way, the next has begun by then.
+            // If several reads are in flight, the next has begun by then.
             let idle = (pair[1].start - pair[0].end).max(0) as f64;
             lost[used_by[index + 1]] += idle;
             let before = (i64::from(plan.loads[index + 1].release) - 1).rem_euclid(period);

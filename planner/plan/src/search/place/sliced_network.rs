@@ -15,7 +15,7 @@ use eyelet::pack::{self, FAST, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use std::cell::Cell;
 
-/// More memory than anything takes, of which addresses can still be reckoned with.
+/// More memory than anything takes, whose addresses do not overflow.
 pub const UNLIMITED: u64 = 1 << 60;
 
 /// A step that could not be placed.

@@ -25,9 +25,9 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
     let (period, loads) = (plan.period(), plan.loads.len() as i64);
     let (mut steps_done, mut copies_done, mut reads_done, mut time) = (0, 0, 0, 0);
     let (mut step_end, mut copy_end) = (None, None);
-    // When those under way have passed their latency; the first one's transfer, and what the loader checks.
+    // When reads in flight have passed their latency.
     let mut under_way: VecDeque<i64> = VecDeque::new();
-    // Those that storage has done and not answered, since others are under way.
+    // Reads that storage has done and not answered, since others are in flight.
     let mut unanswered = 0;
     let (mut transfer_end, mut check_end) = (None, None);
     let mut waiting: VecDeque<i64> = VecDeque::new();
@@ -61,7 +61,7 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
                 && copies_done >= inference * loads + i64::from(copies)
         };
         let read = |number: i64| durations.reads[(number % loads) as usize];
-        // One that has come is seen with all others that have, and checked; if nothing is under way then, another begins
+        // An arrival is seen with all others, and checked; if nothing is in flight then, another begins
         // before.
         for sees in [false, true] {
             let idle = under_way.is_empty() && waiting.is_empty();

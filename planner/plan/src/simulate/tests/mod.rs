@@ -123,12 +123,12 @@ proptest! {
             (&before.copies, &now.copies, 1),
             (&before.steps, &now.steps, 1),
         ] {
-            // Those of this inference, behind those of the one before.
+            // Reads of this inference, after those of the one before.
             let earlier = earlier.iter().map(|s| Span { start: s.start - began, end: s.end - began });
             let all: Vec<Span> = earlier.chain(spans.iter().copied()).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].start <= pair[1].start));
             prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].end));
-            // Those that have come and wait to be verified are not under way.
+            // Reads that wait to be verified are not in flight.
             let most = if depth > 1 { MAX_BEGUN } else { 1 };
             let apart = |pair: &[Span]| pair[0].end <= pair[most].start;
             prop_assert!(all.windows(most + 1).all(apart), "more than {most} at a time");

@@ -102,7 +102,7 @@ pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
     }
 }
 
-/// Each layer begins behind the one before it, and ends behind it.
+/// Each layer begins after the one before it, and ends after it.
 fn in_order(steps: &[Step]) {
     let mut spans: Vec<Option<Range<usize>>> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
