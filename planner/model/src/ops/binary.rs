@@ -3,12 +3,14 @@
 use super::broadcast::Broadcast;
 use super::builder::{Builder, Item};
 use super::emitter::{Draft, Emitter, slots};
+use super::exact::{self, each_index, offset};
 use super::unary::activation;
 use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::{Op, ValueId};
 use eyelet::pack::{
     self, Activation, ActivationKind, BinaryOp, BinaryParams, OpKind, Tensor, params,
 };
+use std::cmp::Ordering;
 
 /// Row by row, of operands that are not broadcast.
 pub(super) const ROW: Operator = Operator {
@@ -223,4 +225,51 @@ impl Builder {
         self.retarget(x, y);
         true
     }
+}
+
+/// A function of two elements.
+pub(crate) fn of_two(op: &Op) -> fn(f64, f64) -> f64 {
+    match op {
+        Op::Add => |a, b| a + b,
+        Op::Sub => |a, b| a - b,
+        Op::Mul => |a, b| a * b,
+        Op::Div => |a, b| a / b,
+        Op::Max => |a, b| outer(a, b, true),
+        Op::Min => |a, b| outer(a, b, false),
+        Op::Pow => f64::powf,
+        Op::Mod => |a, b| a % b,
+        Op::PRelu => |x, slope| if x < 0.0 { slope * x } else { x },
+        Op::Mask => |a, b| if b.is_nan() { a } else { b },
+        _ => unreachable!("not a function of two elements: {op:?}"),
+    }
+}
+
+/// The larger of two numbers, or the smaller; NaN if one is.
+pub(crate) fn outer(a: f64, b: f64, most: bool) -> f64 {
+    match a.partial_cmp(&b) {
+        None => f64::NAN,
+        Some(Ordering::Less) if most => b,
+        Some(Ordering::Greater) if !most => b,
+        Some(_) => a,
+    }
+}
+
+/// Combines two tensors, each broadcast where its extent is 1 (or absent, in front).
+pub(crate) fn binary(
+    a: exact::Tensor<'_>,
+    b: exact::Tensor<'_>,
+    out: &[usize],
+    function: impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
+    if a.shape == b.shape {
+        return a.data.iter().zip(b.data).map(|(&a, &b)| function(a, b)).collect();
+    }
+    let pick = |tensor: &exact::Tensor<'_>, index: &[usize]| {
+        let own = &index[index.len() - tensor.shape.len()..];
+        let clamped = own.iter().zip(tensor.shape);
+        tensor.data[offset(tensor.shape, clamped.map(|(&at, &e)| if e == 1 { 0 } else { at }))]
+    };
+    let mut result = Vec::with_capacity(out.iter().product());
+    each_index(out, |index| result.push(function(pick(&a, index), pick(&b, index))));
+    result
 }

@@ -48,6 +48,7 @@ impl Item {
     }
 }
 
+/// An error of a node that no layer computes.
 pub(crate) fn unsupported(node: &Node, what: impl Into<String>, hint: &'static str) -> PassError {
     PassError::Unsupported { node: node.name.clone(), what: what.into(), hint }
 }

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item, unsupported};
 use super::emitter::{Emitter, too_scattered};
+use super::exact;
 use super::integer::Words;
 use super::view::{Run, View};
 use super::{Operation, PassError, Work};
@@ -182,4 +183,17 @@ fn joined(views: &[View], axis: usize) -> Option<View> {
     view.axes[axis] = vec![Run { extent: extents.iter().sum(), stride }];
     view.axes[axis].retain(|run| run.extent > 1);
     Some(view)
+}
+
+/// The parts in double precision, one block after the other.
+pub(crate) fn concat(parts: &[exact::Tensor<'_>], axis: usize) -> Vec<f64> {
+    let outer: usize = parts[0].shape[..axis].iter().product();
+    let mut result = vec![];
+    for block in 0..outer {
+        for part in parts {
+            let run: usize = part.shape[axis..].iter().product();
+            result.extend_from_slice(&part.data[block * run..(block + 1) * run]);
+        }
+    }
+    result
 }

@@ -6,6 +6,7 @@
 
 use super::builder::{Builder, Item, input, unsupported};
 use super::emitter::{Emitter, field, tensor, words};
+use super::exact::{self, parallel};
 use super::linear::{Linear, point};
 use super::view::last_axis_last;
 use super::{Lines, Operation, Operator, PassError, Work};
@@ -290,4 +291,72 @@ impl Builder {
         self.push(&node.name, Work::Rows(Rows { linear }), &[x], &[y]);
         Ok(())
     }
+}
+
+/// The input position under a tap, if it is not padding.
+pub(crate) fn tapped(
+    window: &Window,
+    axis: usize,
+    at: usize,
+    tap: usize,
+    extent: usize,
+) -> Option<usize> {
+    let padded = at * window.stride[axis] + tap * window.dilation[axis];
+    padded.checked_sub(window.pad_begin[axis]).filter(|&position| position < extent)
+}
+
+/// Output positions `start..end` for which a tap of an axis is not over padding.
+fn covered(window: &Window, axis: usize, tap: usize, extent: usize, outs: usize) -> (usize, usize) {
+    let reach = tap * window.dilation[axis];
+    let stride = window.stride[axis];
+    let start = window.pad_begin[axis].saturating_sub(reach).div_ceil(stride);
+    let end = (extent + window.pad_begin[axis]).saturating_sub(reach).div_ceil(stride);
+    (start.min(outs), end.clamp(start.min(outs), outs))
+}
+
+/// A convolution in double precision.
+pub(crate) fn conv(
+    window: &Window,
+    groups: usize,
+    x: exact::Tensor<'_>,
+    weight: exact::Tensor<'_>,
+    bias: Option<exact::Tensor<'_>>,
+    out: &[usize],
+) -> Vec<f64> {
+    let (height, width) = (x.shape[2], x.shape[3]);
+    let [_, channels, rows, columns] = out else { panic!("an image, not {out:?}") };
+    let (inner, group_outputs) = (weight.shape[1], channels / groups);
+    let [kh, kw] = window.kernel;
+    let mut result = vec![0.0; out.iter().product()];
+    parallel(&mut result, rows * columns, |plane, result| {
+        let (image, channel) = (plane / channels, plane % channels);
+        result.fill(bias.map_or(0.0, |bias| bias.data[channel]));
+        let first = channel / group_outputs * inner;
+        for input in 0..inner {
+            let source = (image * x.shape[1] + first + input) * height * width;
+            let source = &x.data[source..source + height * width];
+            for ky in 0..kh {
+                for kx in 0..kw {
+                    let tap = weight.data[((channel * inner + input) * kh + ky) * kw + kx];
+                    let (start, end) = covered(window, 1, kx, width, *columns);
+                    if start == end {
+                        continue;
+                    }
+                    for row in 0..*rows {
+                        let Some(y) = tapped(window, 0, row, ky, height) else { continue };
+                        let at = start * window.stride[1] + kx * window.dilation[1];
+                        let line = &source[y * width + at - window.pad_begin[1]..(y + 1) * width];
+                        let target = &mut result[row * columns + start..row * columns + end];
+                        if window.stride[1] == 1 {
+                            target.iter_mut().zip(line).for_each(|(sum, x)| *sum += tap * x);
+                        } else {
+                            let line = line.iter().step_by(window.stride[1]);
+                            target.iter_mut().zip(line).for_each(|(sum, x)| *sum += tap * x);
+                        }
+                    }
+                }
+            }
+        }
+    });
+    result
 }

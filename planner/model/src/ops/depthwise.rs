@@ -3,6 +3,7 @@
 
 use super::builder::{Builder, input, unsupported};
 use super::conv::{Conv, seen, windowed};
+use super::exact;
 use super::linear::{Linear, point};
 use super::{Operator, PassError, Work};
 use crate::graph::{Node, ValueId};
@@ -66,4 +67,18 @@ impl Builder {
         let linear = Linear { bias: shift, ..Linear::scale(scale) };
         self.image(name, Work::Conv(Conv { window: point(), linear, depthwise: true }), x, y);
     }
+}
+
+/// Scale and shift by the statistics of channels, in double precision.
+pub(crate) fn batch_norm(
+    epsilon: f64,
+    x: exact::Tensor<'_>,
+    [scale, bias, mean, variance]: [&[f64]; 4],
+) -> Vec<f64> {
+    let plane: usize = x.shape[2..].iter().product();
+    let normalised = x.data.iter().enumerate().map(|(at, x)| {
+        let c = at / plane % scale.len();
+        (x - mean[c]) / (variance[c] + epsilon).sqrt() * scale[c] + bias[c]
+    });
+    normalised.collect()
 }

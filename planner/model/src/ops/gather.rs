@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item, input, unsupported};
 use super::emitter::{Emitter, field, tensor, too_scattered};
+use super::exact;
 use super::linear::Linear;
 use super::view::{View, row_major};
 use super::{Operation, Operator, PassError, Work};
@@ -79,4 +80,19 @@ pub(crate) fn table(network: &Network, layer: usize) -> Option<(&Dense, f32)> {
     let scale = dense.scale.as_ref().map_or(1.0, |scale| scale[0]);
     let uniform = dense.scale.iter().flatten().all(|other| *other == scale);
     uniform.then_some((dense, scale))
+}
+
+/// Rows of a table; NaN for an index outside.
+pub(crate) fn gather(table: exact::Tensor<'_>, indices: exact::Tensor<'_>) -> Vec<f64> {
+    let (entries, width) = (table.shape[0], table.shape[1]);
+    let mut result = Vec::with_capacity(indices.data.len() * width);
+    for &index in indices.data {
+        let whole = index.trunc();
+        let counted = if whole < 0.0 { whole + entries as f64 } else { whole };
+        match counted >= 0.0 && counted < entries as f64 {
+            true => result.extend_from_slice(&table.data[counted as usize * width..][..width]),
+            false => result.extend(std::iter::repeat_n(f64::NAN, width)),
+        }
+    }
+    result
 }

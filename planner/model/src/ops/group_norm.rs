@@ -3,6 +3,8 @@
 use super::Work;
 use super::binary::Binary;
 use super::builder::Builder;
+use super::exact;
+use super::layernorm::layer_norm;
 use super::unary::activation;
 use crate::graph::{Node, ValueId};
 use eyelet::pack::{ActivationKind, BinaryOp, ReduceOp};
@@ -86,4 +88,24 @@ impl Builder {
         self.push(name, Work::Reshape, &[all], &[joined]);
         joined
     }
+}
+
+/// Mean 0 and variance 1 over groups of channels, then scale and shift of each channel.
+pub(crate) fn group_norm(
+    epsilon: f64,
+    x: exact::Tensor<'_>,
+    groups: usize,
+    scale: Option<&[f64]>,
+    shift: Option<&[f64]>,
+) -> Vec<f64> {
+    let (channels, plane) = (x.shape[1], x.shape[2..].iter().product::<usize>());
+    let length = channels / groups * plane;
+    let folded = [x.shape[0] * groups, length];
+    let normal = layer_norm(epsilon, exact::Tensor { shape: &folded, data: x.data }, 1, None, None);
+    let scaled = normal.iter().enumerate().map(|(at, x)| {
+        let channel = at / plane % channels;
+        let (scale, shift) = (scale.map(|scale| scale[channel]), shift.map(|shift| shift[channel]));
+        x * scale.unwrap_or(1.0) + shift.unwrap_or(0.0)
+    });
+    scaled.collect()
 }

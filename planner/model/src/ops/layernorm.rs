@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item};
 use super::emitter::Emitter;
+use super::exact;
 use super::view::last_axis_last;
 use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::{Constant, Node, ValueId};
@@ -85,4 +86,43 @@ impl Builder {
         self.retarget(x, y);
         true
     }
+}
+
+/// Mean 0 and variance 1 over all axes from one on, then scale and shift.
+pub(crate) fn layer_norm(
+    epsilon: f64,
+    x: exact::Tensor<'_>,
+    axis: usize,
+    scale: Option<&[f64]>,
+    shift: Option<&[f64]>,
+) -> Vec<f64> {
+    let length: usize = x.shape[axis..].iter().product();
+    let mut result = Vec::with_capacity(x.data.len());
+    for row in x.data.chunks(length) {
+        let mean = row.iter().sum::<f64>() / length as f64;
+        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / length as f64;
+        result.extend(row.iter().enumerate().map(|(at, x)| {
+            let normal = (x - mean) / (variance + epsilon).sqrt();
+            normal * scale.map_or(1.0, |scale| scale[at]) + shift.map_or(0.0, |shift| shift[at])
+        }));
+    }
+    result
+}
+
+/// Mean square 1 over all axes from one on, then a scale.
+pub(crate) fn rms_norm(
+    epsilon: f64,
+    x: exact::Tensor<'_>,
+    axis: usize,
+    scale: Option<&[f64]>,
+) -> Vec<f64> {
+    let length: usize = x.shape[axis..].iter().product();
+    let mut result = Vec::with_capacity(x.data.len());
+    for row in x.data.chunks(length) {
+        let square = row.iter().map(|x| x * x).sum::<f64>() / length as f64;
+        let root = (square + epsilon).sqrt();
+        let scaled = |(at, x): (usize, &f64)| x / root * scale.map_or(1.0, |scale| scale[at]);
+        result.extend(row.iter().enumerate().map(scaled));
+    }
+    result
 }

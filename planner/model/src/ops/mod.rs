@@ -1,12 +1,12 @@
 //! The operators of layers: a file for each has what this half of eyelet knows of it.
 //!
 //! That is how a node of the graph becomes an item (`impl Builder`), how an item becomes a layer
-//! (`Operation`), and what planners ask of a layer (`Operator`, a `ROW` in each file). Operators
-//! that are no layers of their own are here, too: what moves nothing (`views`), concatenation,
-//! padding, group normalisation.
+//! (`Operation`), what planners ask of a layer (`Operator`, a `ROW` in each file), and what the
+//! operator computes, in double precision (with `exact`). Operators that are no layers of their own
+//! are here, too: what moves nothing (`views`), concatenation, padding, group normalisation.
 //!
-//! `builder` has the items under construction, `emitter` the layers, `view` where values lie.
-//! The passes go through nodes and items, and name operators only to dispatch.
+//! `builder` has the items under construction, `emitter` the layers, `values` and `view` where values
+//! lie. The passes go through nodes and items, and name operators only to dispatch.
 
 pub(crate) mod binary;
 mod broadcast;
@@ -14,31 +14,33 @@ pub(crate) mod builder;
 pub(crate) mod concat;
 pub mod conv;
 pub(crate) mod copy;
-mod depthwise;
+pub(crate) mod depthwise;
 pub(crate) mod emitter;
 mod error;
+pub(crate) mod exact;
 pub(crate) mod fold;
-mod gather;
-mod grid_sample;
-mod group_norm;
+pub(crate) mod gather;
+pub(crate) mod grid_sample;
+pub(crate) mod group_norm;
 pub(crate) mod integer;
-mod layernorm;
+pub(crate) mod layernorm;
 mod linear;
 pub(crate) mod lookup;
 pub(crate) mod lrn;
-mod matmul;
-mod pad;
-mod pool;
-mod recurrent;
-mod reduce;
-mod resample;
-mod scatter;
-mod select;
+pub(crate) mod matmul;
+pub(crate) mod pad;
+pub(crate) mod pool;
+pub(crate) mod recurrent;
+pub(crate) mod reduce;
+pub(crate) mod resample;
+pub(crate) mod scatter;
+pub(crate) mod select;
 pub(crate) mod softmax;
-mod suppress;
-mod take;
-mod top_k;
+pub(crate) mod suppress;
+pub(crate) mod take;
+pub(crate) mod top_k;
 pub(crate) mod unary;
+mod values;
 pub(crate) mod view;
 pub(crate) mod views;
 pub mod winograd;

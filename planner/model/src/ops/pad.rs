@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item};
 use super::emitter::{Emitter, covering, too_scattered};
+use super::exact::{self, each_index, offset};
 use super::{Operation, PassError, Work};
 use crate::graph::ValueId;
 
@@ -69,4 +70,15 @@ impl Builder {
         self.read(found.0);
         Some(found)
     }
+}
+
+/// An input with numbers around it.
+pub(crate) fn pad(x: exact::Tensor<'_>, begin: &[usize], value: f64, out: &[usize]) -> Vec<f64> {
+    let mut result = vec![value; out.iter().product()];
+    let mut data = x.data.iter();
+    each_index(x.shape, |index| {
+        let place = index.iter().zip(begin).map(|(at, begin)| at + begin);
+        result[offset(out, place)] = *data.next().expect("as many elements as indices");
+    });
+    result
 }

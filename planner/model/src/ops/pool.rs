@@ -1,8 +1,9 @@
 //! Maximum and average over windows.
 
 use super::builder::{Builder, Item};
-use super::conv::windowed;
+use super::conv::{tapped, windowed};
 use super::emitter::{Emitter, words};
+use super::exact::{self, parallel};
 use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::{ValueId, Window};
 use eyelet::pack::{self, OpKind, PoolParams, params};
@@ -73,4 +74,72 @@ impl Builder {
         }
         self.push(name, Work::Pool(Pool { average, window, count_include_pad }), &[x], &[y]);
     }
+}
+
+/// Folds the input under each window that is not padding: value by value, then with the position.
+fn pool(
+    window: &Window,
+    x: exact::Tensor<'_>,
+    out: &[usize],
+    start: f64,
+    fold: impl Fn(f64, f64) -> f64 + Sync,
+    finish: impl Fn(f64, [usize; 2]) -> f64 + Sync,
+) -> Vec<f64> {
+    let (height, width) = (x.shape[2], x.shape[3]);
+    let (rows, columns) = (out[2], out[3]);
+    let mut result = vec![0.0; out.iter().product()];
+    parallel(&mut result, rows * columns, |plane, result| {
+        let source = &x.data[plane * height * width..][..height * width];
+        for row in 0..rows {
+            for column in 0..columns {
+                let mut folded = start;
+                for ky in 0..window.kernel[0] {
+                    let Some(y) = tapped(window, 0, row, ky, height) else { continue };
+                    for kx in 0..window.kernel[1] {
+                        if let Some(x) = tapped(window, 1, column, kx, width) {
+                            folded = fold(folded, source[y * width + x]);
+                        }
+                    }
+                }
+                result[row * columns + column] = finish(folded, [row, column]);
+            }
+        }
+    });
+    result
+}
+
+/// Maxima of windows in double precision.
+pub(crate) fn max_pool(window: &Window, x: exact::Tensor<'_>, out: &[usize]) -> Vec<f64> {
+    let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+    pool(window, x, out, f64::NEG_INFINITY, larger, |maximum, _| maximum)
+}
+
+/// Means of windows in double precision.
+pub(crate) fn average_pool(
+    window: &Window,
+    count_include_pad: bool,
+    x: exact::Tensor<'_>,
+    out: &[usize],
+) -> Vec<f64> {
+    // Taps that count: on the input, or on the padding that the model states; never beyond it.
+    let counted = |axis: usize, at: usize| {
+        let extent = x.shape[2 + axis];
+        let taps = 0..window.kernel[axis];
+        match count_include_pad {
+            false => taps.filter(|&tap| tapped(window, axis, at, tap, extent).is_some()).count(),
+            true => {
+                let padded = window.pad_begin[axis] + extent + window.pad_end[axis];
+                let start = at * window.stride[axis];
+                taps.filter(|&tap| start + tap * window.dilation[axis] < padded).count()
+            }
+        }
+    };
+    pool(
+        window,
+        x,
+        out,
+        0.0,
+        |sum, value| sum + value,
+        |sum, at| sum / (counted(0, at[0]) * counted(1, at[1])) as f64,
+    )
 }

@@ -1,8 +1,10 @@
 //! Reductions of floats over axes: to a mean, a sum, an extreme. Some are pools.
 
+use super::binary::outer;
 use super::binary::{Binary, squares as squares_of};
 use super::builder::{Builder, Item};
 use super::emitter::{Emitter, field, tensor};
+use super::exact::{self, each_index, offset};
 use super::linear::point;
 use super::pool::Pool;
 use super::view::{Rect, View, fold4};
@@ -171,4 +173,33 @@ impl Emitter<'_> {
         };
         self.layer(item, kind, [Some(input)], output, params, Weights::None)
     }
+}
+
+/// Reductions over axes. Whether these stay with extent 1 makes no difference to the data.
+pub(crate) fn reduce(op: ReduceOp, x: exact::Tensor<'_>, axes: &[usize]) -> Vec<f64> {
+    let mut shape = x.shape.to_vec();
+    axes.iter().for_each(|&axis| shape[axis] = 1);
+    let start = match op {
+        ReduceOp::Max => f64::NEG_INFINITY,
+        ReduceOp::Min => f64::INFINITY,
+        ReduceOp::Product => 1.0,
+        _ => 0.0,
+    };
+    let mut results = vec![start; shape.iter().product()];
+    let mut data = x.data.iter();
+    each_index(x.shape, |index| {
+        let kept = index.iter().zip(&shape).map(|(&at, &e)| if e == 1 { 0 } else { at });
+        let result = &mut results[offset(&shape, kept)];
+        let x = *data.next().expect("as many elements as indices");
+        match op {
+            ReduceOp::Mean | ReduceOp::Sum => *result += x,
+            ReduceOp::Max => *result = outer(*result, x, true),
+            ReduceOp::Min => *result = outer(*result, x, false),
+            ReduceOp::Product => *result *= x,
+            ReduceOp::SquareSum | ReduceOp::SquareMean => *result += x * x,
+        }
+    });
+    let mean = matches!(op, ReduceOp::Mean | ReduceOp::SquareMean);
+    let count = if mean { (x.data.len() / results.len()) as f64 } else { 1.0 };
+    results.iter().map(|result| result / count).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item, input};
 use super::emitter::{Emitter, too_scattered};
+use super::exact;
 use super::view::row_major;
 use super::{BY_INDICES, Operation, Operator, PassError, Work};
 use crate::graph::Node;
@@ -49,4 +50,32 @@ impl Builder {
         self.push(name, work, &[x, column, updates], &node.outputs[..1]);
         Ok(())
     }
+}
+
+/// Rows of which some are replaced by updates, or combined with them.
+pub(crate) fn scatter(
+    op: ScatterOp,
+    data: exact::Tensor<'_>,
+    indices: exact::Tensor<'_>,
+    updates: exact::Tensor<'_>,
+) -> Vec<f64> {
+    let (rows, cols) = (data.shape[0] as f64, data.shape[1]);
+    let mut made = data.data.to_vec();
+    for (index, row) in indices.data.iter().zip(updates.data.chunks(cols.max(1))) {
+        let place = if *index < 0.0 { index + rows } else { *index };
+        if !(0.0..rows).contains(&place) {
+            continue;
+        }
+        for (old, &new) in made[place as usize * cols..][..cols].iter_mut().zip(row) {
+            *old = match op {
+                ScatterOp::Replace => new,
+                ScatterOp::Add => *old + new,
+                ScatterOp::Mul => *old * new,
+                _ if old.is_nan() || new.is_nan() => f64::NAN,
+                ScatterOp::Max => old.max(new),
+                ScatterOp::Min => old.min(new),
+            };
+        }
+    }
+    made
 }

@@ -3,6 +3,8 @@
 use super::broadcast::Broadcast;
 use super::builder::Item;
 use super::emitter::Emitter;
+use super::exact::{self, each_index};
+use super::integer::pick;
 use super::{INTEGERS, Lines, Operation, Operator, PassError};
 use crate::graph::Constant;
 use eyelet::pack::{self, Element, OpKind, WhereParams};
@@ -43,4 +45,19 @@ impl Operation for Where {
     fn beyond_gpus(&self) -> Option<String> {
         Some(INTEGERS.into())
     }
+}
+
+/// The elements that a condition chooses.
+pub(crate) fn choose(
+    condition: exact::Tensor<'_>,
+    a: exact::Tensor<'_>,
+    b: exact::Tensor<'_>,
+    out: &[usize],
+) -> Vec<f64> {
+    let mut result = Vec::with_capacity(out.iter().product());
+    each_index(out, |index| {
+        let chosen = if pick(&condition, index) != 0.0 { &a } else { &b };
+        result.push(pick(chosen, index));
+    });
+    result
 }

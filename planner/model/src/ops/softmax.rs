@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Item};
 use super::emitter::Emitter;
+use super::exact;
 use super::{Lines, Operation, Operator, PassError, Work};
 use crate::graph::ValueId;
 use eyelet::pack::OpKind;
@@ -38,4 +39,23 @@ impl Builder {
         self.push(name, Work::Softmax(Softmax { axis: 1 }), &[rows], &[result]);
         self.push(name, Work::Reshape, &[result], &[y]);
     }
+}
+
+/// Softmax over one axis, or over all axes from it on.
+pub(crate) fn softmax(x: exact::Tensor<'_>, axis: usize, flat: bool) -> Vec<f64> {
+    let outer: usize = x.shape[..axis].iter().product();
+    let (length, inner) = match flat {
+        true => (x.shape[axis..].iter().product(), 1),
+        false => (x.shape[axis], x.shape[axis + 1..].iter().product::<usize>()),
+    };
+    let mut result = vec![0.0; x.data.len()];
+    for block in 0..outer {
+        for lane in 0..inner {
+            let at = |k: usize| (block * length + k) * inner + lane;
+            let maximum = (0..length).map(|k| x.data[at(k)]).fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = (0..length).map(|k| (x.data[at(k)] - maximum).exp()).sum();
+            (0..length).for_each(|k| result[at(k)] = (x.data[at(k)] - maximum).exp() / sum);
+        }
+    }
+    result
 }

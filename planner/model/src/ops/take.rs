@@ -2,6 +2,8 @@
 
 use super::builder::{Builder, Item, MOST_INDEX, input};
 use super::emitter::Emitter;
+use super::exact;
+use super::gather::gather;
 use super::view::row_major;
 use super::views::Transpose;
 use super::{BY_INDICES, Operation, Operator, PassError, Work};
@@ -102,4 +104,16 @@ impl Builder {
         self.push(name, Work::Reshape, &[taken], &[y]);
         Ok(())
     }
+}
+
+/// Entries of an axis; NaN for an index outside.
+pub(crate) fn take(x: exact::Tensor<'_>, indices: exact::Tensor<'_>, axis: usize) -> Vec<f64> {
+    let outer: usize = x.shape[..axis].iter().product();
+    let (extent, inner) = (x.shape[axis], x.shape[axis + 1..].iter().product());
+    let mut result = Vec::with_capacity(outer * indices.data.len() * inner);
+    for block in x.data.chunks(extent * inner).take(outer) {
+        let table = exact::Tensor { shape: &[extent, inner], data: block };
+        result.extend(gather(table, indices));
+    }
+    result
 }

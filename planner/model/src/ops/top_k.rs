@@ -2,10 +2,12 @@
 
 use super::builder::{Builder, Item, MOST_INDEX, input};
 use super::emitter::{Emitter, field};
+use super::exact;
 use super::{ORDERS, Operation, Operator, PassError, Work};
 use crate::graph::Node;
 use crate::network::Weights;
 use eyelet::pack::{self, OpKind, TopKParams};
+use std::cmp::Ordering;
 
 /// Of all elements of a lane.
 pub(super) const ROW: Operator = Operator::new(OpKind::TopK);
@@ -74,4 +76,30 @@ impl Builder {
         self.push(name, Work::Reshape, &[places], &[y]);
         Ok(())
     }
+}
+
+/// NaN after all numbers.
+pub(crate) fn compare(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The places of the first of the middle axis in order, of equal numbers the first one first.
+pub(crate) fn order(x: exact::Tensor<'_>, axis: usize, largest: bool, out: &[usize]) -> Vec<f64> {
+    let outer: usize = x.shape[..axis].iter().product();
+    let inner: usize = x.shape[axis + 1..].iter().product();
+    let (extent, count) = (x.shape[axis], out[axis]);
+    let mut made = vec![0.0; outer * count * inner];
+    for lane in 0..outer * inner {
+        let (block, column) = (lane / inner, lane % inner);
+        let number = |at: usize| x.data[(block * extent + at) * inner + column];
+        let mut places: Vec<usize> = (0..extent).collect();
+        places.sort_by(|&a, &b| {
+            let order = compare(number(a), number(b));
+            if largest { order.reverse() } else { order }
+        });
+        for (at, place) in places[..count].iter().enumerate() {
+            made[(block * count + at) * inner + column] = *place as f64;
+        }
+    }
+    made
 }

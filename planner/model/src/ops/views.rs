@@ -2,6 +2,7 @@
 
 use super::builder::Item;
 use super::emitter::{Emitter, too_scattered};
+use super::exact::{self, each_index, offset};
 use super::view::image_order;
 use super::{Operation, PassError};
 
@@ -134,4 +135,54 @@ impl Operation for Split {
     fn moves(&self) -> bool {
         true
     }
+}
+
+/// An output whose element at an index is the input's at a function of it.
+fn moved(
+    x: exact::Tensor<'_>,
+    out: &[usize],
+    source: impl Fn(&[usize], usize) -> usize,
+) -> Vec<f64> {
+    let mut result = Vec::with_capacity(out.iter().product());
+    each_index(out, |index| {
+        let place = (0..x.shape.len()).map(|axis| source(index, axis));
+        result.push(x.data[offset(x.shape, place)]);
+    });
+    result
+}
+
+/// The elements with axes in another order.
+pub(crate) fn transpose(x: exact::Tensor<'_>, perm: &[usize], out: &[usize]) -> Vec<f64> {
+    let mut inverse = vec![0; perm.len()];
+    perm.iter().enumerate().for_each(|(to, &from)| inverse[from] = to);
+    moved(x, out, |index, axis| index[inverse[axis]])
+}
+
+/// The elements repeated along axes.
+pub(crate) fn expand(x: exact::Tensor<'_>, out: &[usize]) -> Vec<f64> {
+    let lost = out.len() - x.shape.len();
+    moved(x, out, |index, axis| if x.shape[axis] == 1 { 0 } else { index[lost + axis] })
+}
+
+/// Some of the elements.
+pub(crate) fn slice(
+    x: exact::Tensor<'_>,
+    starts: &[usize],
+    steps: &[usize],
+    out: &[usize],
+) -> Vec<f64> {
+    moved(x, out, |index, axis| starts[axis] + index[axis] * steps[axis])
+}
+
+/// The elements of each part.
+pub(crate) fn split(x: exact::Tensor<'_>, axis: usize, sizes: &[usize]) -> Vec<Vec<f64>> {
+    let mut first = 0;
+    let parts = sizes.iter().map(|&size| {
+        let mut shape = x.shape.to_vec();
+        shape[axis] = size;
+        let shift = first;
+        first += size;
+        moved(x, &shape, |index, at| index[at] + if at == axis { shift } else { 0 })
+    });
+    parts.collect()
 }

@@ -1,34 +1,23 @@
 //! The reference: every operator in double precision, in plain loops.
 //!
-//! What eyelet computes is judged against this, so it shares no code with the kernels and follows the
-//! operators' definitions word by word, in the model's own layout. Speed matters only where networks of
-//! real size would otherwise take minutes: convolutions and products of matrices use all cores.
+//! What eyelet computes is judged against this. Each operator is computed in its file in
+//! [`ops`](crate::ops).
 
-mod grid_sample;
-mod layout;
-mod linear;
-mod normalise;
-mod places;
-mod pointwise;
-mod recurrent;
-mod resample;
 #[cfg(test)]
 mod tests;
-mod window;
-mod words;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
-pub use pointwise::erf;
-use pointwise::outer;
+pub use crate::ops::exact::Tensor;
+pub use crate::ops::integer::word;
+use crate::ops::reduce::reduce;
+pub use crate::ops::unary::erf;
+use crate::ops::{
+    binary, concat, conv, depthwise, fold, gather, grid_sample, group_norm, integer, layernorm,
+    lrn, matmul, pad, pool, recurrent, resample, scatter, select, softmax, suppress, take, top_k,
+    unary, views,
+};
+use eyelet::pack::ReduceOp;
 use std::borrow::Cow;
-pub use words::word;
-
-/// A tensor that is read.
-#[derive(Clone, Copy, Debug)]
-pub struct Tensor<'a> {
-    pub shape: &'a [usize],
-    pub data: &'a [f64],
-}
 
 /// Runs the graph. Inputs and outputs are row-major, in the graph's order.
 ///
@@ -112,26 +101,42 @@ pub fn widen(constant: &Constant) -> Vec<f64> {
 pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) -> Vec<Vec<f64>> {
     let input = |index: usize| inputs[index].expect("a required input");
     let optional = |index: usize| inputs.get(index).copied().flatten();
+    let data = |index: usize| optional(index).map(|tensor| tensor.data);
     let out = outputs[0];
     if let Op::Split { axis, sizes } = op {
-        return layout::split(input(0), *axis, sizes);
+        return views::split(input(0), *axis, sizes);
     }
     vec![match op {
         Op::Conv { window, groups } => {
-            window::conv(window, *groups, input(0), input(1), optional(2), out)
+            conv::conv(window, *groups, input(0), input(1), optional(2), out)
         }
-        Op::MaxPool { window, .. } => window::max_pool(window, input(0), out),
+        Op::MaxPool { window, .. } => pool::max_pool(window, input(0), out),
         Op::AveragePool { window, count_include_pad, .. } => {
-            window::average_pool(window, *count_include_pad, input(0), out)
+            pool::average_pool(window, *count_include_pad, input(0), out)
         }
-        Op::GlobalAveragePool
-        | Op::Reduce { .. }
-        | Op::BatchNorm { .. }
-        | Op::Softmax { .. }
-        | Op::Lrn { .. }
-        | Op::LayerNorm { .. }
-        | Op::RmsNorm { .. }
-        | Op::GroupNorm { .. } => normalise::evaluate(op, inputs),
+        Op::GlobalAveragePool => {
+            let axes: Vec<usize> = (2..input(0).shape.len()).collect();
+            reduce(ReduceOp::Mean, input(0), &axes)
+        }
+        Op::Reduce { op, axes, .. } => reduce(*op, input(0), axes),
+        Op::BatchNorm { epsilon } => {
+            let parameters = [1, 2, 3, 4].map(|index| input(index).data);
+            depthwise::batch_norm(f64::from(*epsilon), input(0), parameters)
+        }
+        Op::Softmax { axis, flat } => softmax::softmax(input(0), *axis, *flat),
+        Op::Lrn { size, alpha, beta, bias } => {
+            let [alpha, beta, bias] = [alpha, beta, bias].map(|number| f64::from(*number));
+            lrn::lrn(input(0), *size, alpha, beta, bias)
+        }
+        Op::LayerNorm { axis, epsilon } => {
+            layernorm::layer_norm(f64::from(*epsilon), input(0), *axis, data(1), data(2))
+        }
+        Op::RmsNorm { axis, epsilon } => {
+            layernorm::rms_norm(f64::from(*epsilon), input(0), *axis, data(1))
+        }
+        Op::GroupNorm { groups, epsilon } => {
+            group_norm::group_norm(f64::from(*epsilon), input(0), *groups, data(1), data(2))
+        }
         Op::Add
         | Op::Sub
         | Op::Mul
@@ -141,34 +146,34 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         | Op::Pow
         | Op::Mod
         | Op::PRelu
-        | Op::Mask => pointwise::binary(input(0), input(1), out, pointwise::of_two(op)),
-        Op::Take { axis } => layout::take(input(0), input(1), *axis),
-        Op::Words(op) => words::apply(*op, input(0), optional(1), out),
-        Op::Where => words::choose(input(0), input(1), input(2), out),
-        Op::Fold { op, axes, last, .. } => words::fold(*op, *last, input(0), axes),
-        Op::Order { axis, largest, .. } => places::order(input(0), *axis, *largest, out),
-        Op::Suppress(suppression) => places::suppress(suppression, input(0), input(1), out),
-        Op::Scatter { op } => places::scatter(*op, input(0), input(1), input(2)),
-        Op::Gather => layout::gather(input(0), input(1)),
+        | Op::Mask => binary::binary(input(0), input(1), out, binary::of_two(op)),
+        Op::Take { axis } => take::take(input(0), input(1), *axis),
+        Op::Words(op) => integer::apply(*op, input(0), optional(1), out),
+        Op::Where => select::choose(input(0), input(1), input(2), out),
+        Op::Fold { op, axes, last, .. } => fold::fold(*op, *last, input(0), axes),
+        Op::Order { axis, largest, .. } => top_k::order(input(0), *axis, *largest, out),
+        Op::Suppress(suppression) => suppress::suppress(suppression, input(0), input(1), out),
+        Op::Scatter { op } => scatter::scatter(*op, input(0), input(1), input(2)),
+        Op::Gather => gather::gather(input(0), input(1)),
         Op::Gemm { alpha, beta, trans_a, trans_b } => {
             let scale = [f64::from(*alpha), f64::from(*beta)];
-            linear::gemm(scale, [*trans_a, *trans_b], input(0), input(1), optional(2), out)
+            matmul::gemm(scale, [*trans_a, *trans_b], input(0), input(1), optional(2), out)
         }
-        Op::MatMul => linear::matmul(input(0), input(1), out),
+        Op::MatMul => matmul::matmul(input(0), input(1), out),
         Op::Concat { axis } => {
-            layout::concat(&inputs.iter().flatten().copied().collect::<Vec<_>>(), *axis)
+            concat::concat(&inputs.iter().flatten().copied().collect::<Vec<_>>(), *axis)
         }
-        Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
+        Op::Slice { starts, steps } => views::slice(input(0), starts, steps, out),
         Op::Reshape => input(0).data.to_vec(),
-        Op::Expand => layout::expand(input(0), out),
+        Op::Expand => views::expand(input(0), out),
         Op::Fill { value } => vec![f64::from(*value); out.iter().product()],
-        Op::Transpose { perm } => layout::transpose(input(0), perm, out),
+        Op::Transpose { perm } => views::transpose(input(0), perm, out),
         Op::GridSample(sampling) => grid_sample::grid_sample(sampling, input(0), input(1), out),
         Op::Recurrent(recurrence) => {
             recurrent::recurrent(recurrence, [0, 1, 2, 3, 4].map(optional))
         }
         Op::Resample(resampling) => resample::resample(resampling, input(0)),
-        Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
+        Op::Pad { begin, value, .. } => pad::pad(input(0), begin, f64::from(*value), out),
         Op::Split { .. } => unreachable!("handled above"),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }
@@ -204,51 +209,6 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         | Op::Asinh
         | Op::Acosh
         | Op::Atanh
-        | Op::Gelu { .. } => input(0).data.iter().map(|&x| pointwise::unary(op, x)).collect(),
+        | Op::Gelu { .. } => input(0).data.iter().map(|&x| unary::unary(op, x)).collect(),
     }]
-}
-
-/// Calls `task` for each item of `output` cut into chunks, on all cores.
-fn parallel(output: &mut [f64], chunk: usize, task: impl Fn(usize, &mut [f64]) + Sync) {
-    let count = output.len() / chunk;
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count).max(1);
-    if threads == 1 {
-        output.chunks_exact_mut(chunk).enumerate().for_each(|(index, part)| task(index, part));
-        return;
-    }
-    let each = count.div_ceil(threads);
-    std::thread::scope(|scope| {
-        for (thread, run) in output.chunks_mut(each * chunk).enumerate() {
-            let task = &task;
-            scope.spawn(move || {
-                for (index, part) in run.chunks_exact_mut(chunk).enumerate() {
-                    task(thread * each + index, part);
-                }
-            });
-        }
-    });
-}
-
-/// Calls `visit` with every index of a shape, in row-major order.
-fn each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
-    if shape.contains(&0) {
-        return;
-    }
-    let mut index = vec![0; shape.len()];
-    'next: loop {
-        visit(&index);
-        for axis in (0..shape.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < shape[axis] {
-                continue 'next;
-            }
-            index[axis] = 0;
-        }
-        return;
-    }
-}
-
-/// Row-major offset of an index.
-fn offset(shape: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
-    shape.iter().zip(index).fold(0, |offset, (&extent, at)| offset * extent + at)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{Node, Value, Window};
+use crate::ops::exact::{each_index, offset};
 use eyelet::pack::ReduceOp;
 use std::sync::Arc;
 
