@@ -293,7 +293,7 @@ fn a_resident_that_fails_is_named_and_leaves_nothing_under_way() {
     let mut case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
     // Some weights stay, in several loads.
     let path = folder.path().join("two.pack");
-    let [small, large] = [case.budgets[1], case.budgets[1] + (4 << 20)];
+    let [small, large] = [case.budgets[1], case.budgets[1] + (2 << 20)];
     case.subject.pack(&path, &[small, large], 1);
     case.pack = std::fs::read(&path).unwrap();
     let inputs = case.subject.inputs(5);

@@ -14,6 +14,7 @@ use crate::slice::Slices;
 use eyelet::pack::{self, FAST, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use std::cell::Cell;
+use std::ops::Range;
 
 /// More memory than anything takes, whose addresses do not overflow.
 pub const UNLIMITED: u64 = 1 << 60;
@@ -293,15 +294,28 @@ impl<'a> SlicedNetwork<'a> {
     }
 
     /// Loads whose bytes nothing else ever uses become residents. Such a load is released as soon as
-    /// its own last use is over. If a read has several parts, other data may have been in the place
-    /// of those that are used up.
+    /// its own last use is over.
     fn keep_undisturbed(&self, plan: &mut Plan, uses: &[Use]) {
         let period = plan.period();
+        let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
+        // If a read has several parts, other data may have been in the place of those that are used up.
+        let undisturbed = |plan: &Plan, at: usize| {
+            let own = span(&plan.loads[at]);
+            let apart = |other: Range<u64>| other.end <= own.start || own.end <= other.start;
+            let places = plan.places.iter().zip(&self.activations.sizes).zip(&self.lives);
+            let places = places.filter(|(_, life)| life.start != usize::MAX);
+            places.map(|((at, bytes), _)| at.address..at.address + bytes).all(apart)
+                && plan
+                    .steps
+                    .iter()
+                    .all(|step| apart(step.scratch..step.scratch + step.scratch_bytes))
+                && (0..plan.loads.len()).all(|other| other == at || apart(span(&plan.loads[other])))
+        };
         let stays: Vec<bool> = (0..plan.loads.len())
             .map(|at| {
                 let using = &uses[at];
                 i64::from(plan.loads[at].release) == using.life.end as i64 + 1 - period
-                    && self.slices.reads[using.read].parts.len() == 1
+                    && (self.slices.reads[using.read].parts.len() == 1 || undisturbed(plan, at))
             })
             .collect();
         let loads = std::mem::take(&mut plan.loads);
