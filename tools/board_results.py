@@ -43,6 +43,9 @@ def measured(serial, sizes, plan, counted):
     row["fast_touched"] = number(serial, r"^fast +(\d+) bytes") if row["fast"] else 0
     by_region = [number(serial, rf"of {what}, (\d+) in whole pages") for what in regions(row)]
     row["by_region"] = dict(zip(regions(row), by_region))
+    # Plans need not take all of the arena that an image gives them.
+    planned = sum(map(int, re.findall(r"^plan +(\d+) bytes of arena", serial, re.MULTILINE)))
+    row["spare"] = max(0, row["arena"] - planned)
     row["digest"] = re.search(r"^digest +([0-9a-f]{16})$", serial, re.MULTILINE)[1]
     row["in_place"] = plan["plans"][0].get("in_place_bytes") or 0
     row["loads"] = plan["plans"][0]["loads"]
@@ -63,11 +66,11 @@ def regions(row):
 def complaints(row, at_most):
     """What is wrong with a row, in sentences."""
     said = []
-    for what, counted in zip(regions(row), (row["arena"], row["fast"])):
+    for what, counted in zip(regions(row), (row["arena"] - row["spare"], row["fast"])):
         unused = counted - row["by_region"][what]
         if unused < -TOLERANCE or unused > TOLERANCE and not at_most:
             said.append(f"{row['by_region'][what]} bytes of {what} were in use, and eyelet sizes counts {counted}")
-    by_sizes = row["arena"] + row["fast"] + row["statics"] + row["stack_used"]
+    by_sizes = row["arena"] - row["spare"] + row["fast"] + row["statics"] + row["stack_used"]
     unused = by_sizes - row["ram_used"]
     if unused < -TOLERANCE or unused > TOLERANCE and not at_most:
         said.append(
