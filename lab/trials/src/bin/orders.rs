@@ -3,7 +3,7 @@
 //! For each network of the zoo, or model in a file, it prints the bytes of activations at the fullest moment, and the
 //! smallest budget: in the order of the passes, by a greedy order, and by the order with the least peak. Then it
 //! prints the predicted latency by the greedy order and by the least peak in 1.1, 1.5 and 2.5 times that budget, next
-//! to the order of the passes. With `--runs` it runs so many random orders, and compares their outputs bit for bit.
+//! to the order of the passes. `--runs N` runs N random orders, and compares their outputs bit for bit.
 
 use eyelet::arena::MappedArena;
 use eyelet::device::Inline;
@@ -109,7 +109,8 @@ fn mib(bytes: u64) -> f64 {
 fn compare(name: &str, network: &Network, board: &Board) -> Result<u64, Failure> {
     let live = Live::new(network);
     let given = live.of(&(0..network.layers.len()).collect::<Vec<_>>());
-    let (greedy, (least, certain)) = (live.greedy(), live.least());
+    let greedy = live.greedy();
+    let (least, certain) = live.least(&greedy);
     let ordered = |order: &Order| Ordered::new(network, &order.layers);
     let all = [ordered(&given)?, ordered(&greedy)?, ordered(&least)?];
     let smallest = [all[0].smallest(board)?, all[1].smallest(board)?, all[2].smallest(board)?];

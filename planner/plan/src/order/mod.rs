@@ -132,7 +132,9 @@ pub fn reordered(network: &Network, order: &[usize]) -> Result<Network, OrderErr
 /// [least peak](Live::least). Orders that it has already are left out.
 pub fn leaner(network: &Network) -> Vec<Network> {
     let live = Live::new(network);
-    let mut orders = vec![live.greedy().layers, live.least().0.layers];
+    let greedy = live.greedy();
+    let (least, _) = live.least(&greedy);
+    let mut orders = vec![greedy.layers, least.layers];
     orders.dedup();
     orders.retain(|order| order.iter().enumerate().any(|(at, &layer)| at != layer));
     orders.iter().filter_map(|order| reordered(network, order).ok()).collect()

@@ -176,9 +176,9 @@ impl Live {
     }
 
     /// The order with the least peak, and whether that is proved. Sets with a lower peak are extended first, until
-    /// one has all layers. If they would take too much memory, the order is the greedy one.
-    pub fn least(&self) -> (Order, bool) {
-        let greedy = self.greedy();
+    /// one has all layers. If they would take too much memory, or no order is better, it is the
+    /// [greedy](Self::greedy) one.
+    pub fn least(&self, greedy: &Order) -> (Order, bool) {
         let most = MOST_BYTES / (24 * (self.touched.len() + self.bytes.len()) + 256);
         let mut start = self.start();
         self.settle(&mut start);
@@ -206,9 +206,9 @@ impl Live {
                 }
             }
             if states.len() > most {
-                return (greedy, false);
+                return (greedy.clone(), false);
             }
         }
-        (greedy, true)
+        (greedy.clone(), true)
     }
 }
