@@ -1,7 +1,7 @@
 //! Prints SwapAdvisor's figures next to what its search finds here, as Markdown:
 //! `cargo run --release --manifest-path lab/Cargo.toml --bin swapadvisor -- [SECONDS [SEED]]`.
 //!
-//! Each search takes so many seconds, 20 if none are given.
+//! Each search takes at most SECONDS, or 20.
 
 use eyelet_papers::swapadvisor::report::{Effort, markdown};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
-/// What evolves.
+/// The parts of an individual that evolve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searched {
     Both,
@@ -34,11 +34,11 @@ pub struct Options {
     pub victim: Victim,
     pub searched: Searched,
     pub seed: u64,
-    /// The search ends after so many generations,
+    /// The most generations.
     pub generations: usize,
-    /// after so many without a faster individual,
+    /// The search ends after this number of generations without a faster individual.
     pub stagnation: usize,
-    /// or, in the middle of none, after this time. A search that ends by the clock is not repeatable.
+    /// The search ends after the generation in which this time is over. Then it is not repeatable.
     pub limit: Option<Duration>,
 }
 

@@ -5,7 +5,7 @@ use rand::Rng;
 
 /// A random schedule: each next operator is any of those that may run.
 pub fn random(graph: &Graph, random: &mut impl Rng) -> Vec<usize> {
-    graph.schedule_by(|ready| random.random_range(0..ready.len()))
+    graph.dependencies.order_by(|ready| random.random_range(0..ready.len()))
 }
 
 /// A child of two schedules: the first `cut` operators of one, and the others as the other one has them.
@@ -22,7 +22,7 @@ pub fn crossed(first: &[usize], others: &[usize], cut: usize) -> Vec<usize> {
 pub fn mutated(graph: &Graph, schedule: &[usize], share: f64, random: &mut impl Rng) -> Vec<usize> {
     let mut place = vec![0; schedule.len()];
     schedule.iter().enumerate().for_each(|(at, &operator)| place[operator] = at);
-    graph.schedule_by(|ready| {
+    graph.dependencies.order_by(|ready| {
         if random.random_bool(share) {
             return random.random_range(0..ready.len());
         }

@@ -46,8 +46,8 @@ pub struct SwapPlan {
 /// Which tensor leaves when an object is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The one that is needed last of all (Belady), of those that were used at least so many operators ago, if there
-    /// are any.
+    /// The one that is needed last of all (Belady), of those that were last used at least `recent` operators ago, if
+    /// there are any.
     Belady { recent: usize },
     /// The one whose last use is longest ago.
     Lru,
@@ -111,7 +111,7 @@ impl<'a> Scheduled<'a> {
 
     /// The plan of an iteration before which no parameter is in memory.
     pub fn first_plan(&self) -> Option<SwapPlan> {
-        Some(self.pass(&[])?.0.plan)
+        Some(self.pass(&[])?.plan)
     }
 
     /// The plan of a steady iteration; `None` if an operator's tensors have no room in the pool. A first pass begins without parameters, and
@@ -119,12 +119,11 @@ impl<'a> Scheduled<'a> {
     /// its way or not there again at its end.
     pub fn plan(&self) -> Option<SwapPlan> {
         let mut resident: Vec<usize> = Vec::new();
-        let (first, _) = self.pass(&resident)?;
-        resident.extend(self.parameters(&first));
+        resident.extend(self.parameters(&self.pass(&[])?));
         loop {
-            let (memory, removed) = self.pass(&resident)?;
+            let memory = self.pass(&resident)?;
             let there = self.parameters(&memory);
-            let stays = |tensor: &usize| there.contains(tensor) && !removed.contains(tensor);
+            let stays = |tensor: &usize| there.contains(tensor) && !memory.removed.contains(tensor);
             let before = resident.len();
             resident.retain(stays);
             if resident.len() == before {
@@ -139,7 +138,7 @@ impl<'a> Scheduled<'a> {
         there.filter(|&tensor| self.graph.tensors[tensor].kind == Kind::Parameter).collect()
     }
 
-    fn pass(&self, resident: &[usize]) -> Option<(Memory, Vec<usize>)> {
+    fn pass(&self, resident: &[usize]) -> Option<Memory> {
         let tensors = self.graph.tensors.len();
         let empty = Object { tensor: None, free: Vec::new() };
         let mut memory = Memory {
@@ -162,8 +161,7 @@ impl<'a> Scheduled<'a> {
         for place in 0..self.schedule.len() {
             self.operator(&mut memory, place)?;
         }
-        let removed = std::mem::take(&mut memory.removed);
-        Some((memory, removed))
+        Some(memory)
     }
 
     /// Brings what an operator needs, and lets go of what nobody needs after it.
